@@ -1,0 +1,10 @@
+//! Headlight trains small GPTs on hand-written WGSL kernels and proves every kernel, element by element,
+//! against a CPU reference.
+//!
+//! Imports run downwards only: `train` and `check` use `model` and `data`, those use `graph`, which lowers to
+//! `kernel`s on a `tape`, which the `gpu` (or the CPU) executes.
+
+pub mod data;
+pub mod model;
+pub mod random;
+pub mod train;

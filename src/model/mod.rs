@@ -1,0 +1,1 @@
+//! The GPT: its configuration, parameters, checkpoints and graph.

@@ -1,0 +1,1 @@
+//! The training job: configuration, schedule, loop and the files of a run.
