@@ -4,7 +4,11 @@
 //! Imports run downwards only: `train` and `check` use `model` and `data`, those use `graph`, which lowers to
 //! `kernel`s on a `tape`, which the `gpu` (or the CPU) executes.
 
+pub mod check;
 pub mod data;
+pub mod gpu;
+pub mod kernel;
 pub mod model;
 pub mod random;
+pub mod tape;
 pub mod train;

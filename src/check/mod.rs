@@ -1,0 +1,3 @@
+//! Checking: kernels against twins, and whatever else must equal a reference.
+
+pub mod parity;

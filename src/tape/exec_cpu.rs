@@ -1,0 +1,126 @@
+//! The CPU executor: runs a tape by its kernels' twins.
+
+use std::cell::RefCell;
+
+use super::host_buffer::{HostBuffer, Operands, Real};
+use super::kernel::Kernel;
+use super::launch::Launch;
+use super::plan::{BufferId, ElementKind, Tape, TapeError};
+
+/// Buffers of a tape in host memory, stored as `S`.
+pub struct CpuExecutor<S> {
+    tape: Tape,
+    buffers: Vec<RefCell<HostBuffer<S>>>,
+}
+
+/// Storage types that a kernel has a twin for.
+pub trait TwinStorage: Real {
+    fn run(kernel: &Kernel, parameters: &dyn std::any::Any, operands: &Operands<'_, Self>);
+}
+
+impl TwinStorage for f32 {
+    fn run(kernel: &Kernel, parameters: &dyn std::any::Any, operands: &Operands<'_, Self>) {
+        (kernel.twin_f32)(parameters, operands);
+    }
+}
+
+impl TwinStorage for f64 {
+    fn run(kernel: &Kernel, parameters: &dyn std::any::Any, operands: &Operands<'_, Self>) {
+        (kernel.twin_f64)(parameters, operands);
+    }
+}
+
+impl<S: TwinStorage> CpuExecutor<S> {
+    /// Allocates the tape's buffers, all zero.
+    pub fn new(tape: Tape) -> Self {
+        let buffers = tape
+            .buffers
+            .iter()
+            .map(|buffer| {
+                // Rounded up like a device buffer, so that the same windows fit.
+                let elements = (buffer.elements.max(1).next_multiple_of(4)) as usize;
+                RefCell::new(match buffer.kind {
+                    ElementKind::Real => HostBuffer::Real(vec![S::default(); elements]),
+                    ElementKind::Words => HostBuffer::Words(vec![0; elements]),
+                })
+            })
+            .collect();
+        Self { tape, buffers }
+    }
+
+    pub fn tape(&self) -> &Tape {
+        &self.tape
+    }
+
+    /// Runs one segment, launch by launch.
+    pub fn run(&self, segment: usize) {
+        for launch in &self.tape.segments[segment].launches {
+            self.run_launch(launch);
+        }
+    }
+
+    /// Runs one launch.
+    pub fn run_launch(&self, launch: &Launch) {
+        let windows = launch
+            .operands
+            .iter()
+            .map(|window| (&self.buffers[window.buffer], (window.offset / 4) as usize, (window.bytes / 4) as usize))
+            .collect();
+        S::run(launch.kernel, launch.parameters.as_any(), &Operands::new(windows));
+    }
+
+    /// Sets the first elements of a buffer.
+    ///
+    /// # Errors
+    /// [`TapeError::WrongContents`] where the buffer holds words, or fewer elements.
+    pub fn write(&self, buffer: BufferId, values: &[S]) -> Result<(), TapeError> {
+        match &mut *self.buffers[buffer].borrow_mut() {
+            HostBuffer::Real(stored) if values.len() <= stored.len() => {
+                stored[..values.len()].copy_from_slice(values);
+                Ok(())
+            }
+            _ => Err(self.wrong_contents(buffer, values.len())),
+        }
+    }
+
+    /// Sets the first words of a buffer.
+    ///
+    /// # Errors
+    /// [`TapeError::WrongContents`] where the buffer holds numbers, or fewer elements.
+    pub fn write_words(&self, buffer: BufferId, words: &[u32]) -> Result<(), TapeError> {
+        match &mut *self.buffers[buffer].borrow_mut() {
+            HostBuffer::Words(stored) if words.len() <= stored.len() => {
+                stored[..words.len()].copy_from_slice(words);
+                Ok(())
+            }
+            _ => Err(self.wrong_contents(buffer, words.len())),
+        }
+    }
+
+    /// The numbers of a buffer.
+    ///
+    /// # Errors
+    /// [`TapeError::WrongContents`] where it holds words.
+    pub fn read(&self, buffer: BufferId) -> Result<Vec<S>, TapeError> {
+        match &*self.buffers[buffer].borrow() {
+            HostBuffer::Real(values) => Ok(values[..self.tape.buffers[buffer].elements as usize].to_vec()),
+            HostBuffer::Words(_) => Err(self.wrong_contents(buffer, 0)),
+        }
+    }
+
+    /// The words of a buffer.
+    ///
+    /// # Errors
+    /// [`TapeError::WrongContents`] where it holds numbers.
+    pub fn read_words(&self, buffer: BufferId) -> Result<Vec<u32>, TapeError> {
+        match &*self.buffers[buffer].borrow() {
+            HostBuffer::Words(words) => Ok(words[..self.tape.buffers[buffer].elements as usize].to_vec()),
+            HostBuffer::Real(_) => Err(self.wrong_contents(buffer, 0)),
+        }
+    }
+
+    fn wrong_contents(&self, buffer: BufferId, given: usize) -> TapeError {
+        let buffer = &self.tape.buffers[buffer];
+        TapeError::WrongContents { name: buffer.name.clone(), elements: buffer.elements, given: given as u64 }
+    }
+}

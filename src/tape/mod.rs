@@ -1,0 +1,23 @@
+//! The tape floor: a flat list of kernel launches over named buffers, and the two executors that run it.
+//!
+//! A tape is plain data. It knows kernels only by their descriptors, and nothing of graphs or models.
+
+mod case;
+mod check;
+mod exec_cpu;
+mod exec_gpu;
+mod host_buffer;
+mod kernel;
+mod launch;
+mod parameters;
+mod plan;
+
+pub use case::{Case, Operand, Tolerance, normal, words};
+pub use check::{LaunchFault, check_launch};
+pub use exec_cpu::{CpuExecutor, TwinStorage};
+pub use exec_gpu::{ExecutionError, GpuExecutor};
+pub use host_buffer::{HostBuffer, Operands, Real};
+pub use kernel::{Cost, Design, DesignInfo, Kernel, KernelDefinition, Mutant, Preference};
+pub use launch::{BufferWindow, Launch};
+pub use parameters::{AnyParameters, FieldLayout, KernelParameters, kernel_parameters};
+pub use plan::{BufferId, Category, ElementKind, Segment, Tape, TapeBuffer, TapeError};
