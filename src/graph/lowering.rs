@@ -1,0 +1,258 @@
+//! Lowering: each op of a graph becomes launches over buffers, or just another view of one.
+
+use std::collections::HashMap;
+
+use super::plan::TapeBuilder;
+use super::view::View;
+use super::{Dtype, Graph, Node, NodeId, Value};
+use crate::kernel::copy;
+use crate::tape::{BufferId, ElementKind, Kernel, KernelParameters};
+
+/// Dimensions that a strided kernel can walk.
+pub const MAXIMUM_RANK: usize = 8;
+
+/// A graph that cannot become launches.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoweringError {
+    #[error("'{label}' is an input without a buffer")]
+    Unbound { label: String },
+    #[error("'{label}' of shape {shape} has more elements than a kernel can count (2^32); a smaller batch or context fits")]
+    TooLarge { label: String, shape: String },
+    #[error("'{label}' needs {rank} separate dimensions, kernels walk {MAXIMUM_RANK}")]
+    Rank { label: String, rank: usize },
+    #[error("'{label}': {reason}")]
+    Unsupported { label: String, reason: String },
+}
+
+/// Where the lowering of a graph stands: views of the values computed so far.
+pub struct Lowering<'a> {
+    pub graph: &'a Graph,
+    tape: &'a mut TapeBuilder,
+    views: HashMap<Value, View>,
+    placed: &'a HashMap<Value, BufferId>,
+}
+
+impl<'a> Lowering<'a> {
+    pub(super) fn run(
+        graph: &Graph,
+        tape: &mut TapeBuilder,
+        leaves: &HashMap<Value, BufferId>,
+        placed: &HashMap<Value, BufferId>,
+        roots: &[Value],
+    ) -> Result<Vec<View>, LoweringError> {
+        let views = leaves
+            .iter()
+            .map(|(&value, &buffer)| (value, View::contiguous(buffer, graph.shape(value))))
+            .collect();
+        let needed = graph.needed(roots);
+        let mut lowering = Lowering { graph, tape, views, placed };
+        for node in 0..graph.nodes.len() {
+            let bound = lowering.views.contains_key(&Value { node, output: 0 });
+            if needed[node] && !bound {
+                for (output, ty) in graph.nodes[node].outputs.iter().enumerate() {
+                    if ty.elements().is_none_or(|elements| elements > u64::from(u32::MAX)) {
+                        let label = lowering.label(node, output);
+                        return Err(LoweringError::TooLarge { label, shape: ty.to_string() });
+                    }
+                }
+                graph.nodes[node].op.clone().lower(&mut lowering, node)?;
+            }
+        }
+        roots.iter().map(|&root| lowering.place(root)).collect()
+    }
+
+    /// The view of a root, copied into its place where the op could not compute it there.
+    fn place(&mut self, root: Value) -> Result<View, LoweringError> {
+        let view = self.views[&root].clone();
+        let Some(&buffer) = self.placed.get(&root).filter(|&&buffer| buffer != view.buffer) else {
+            return Ok(view);
+        };
+        let target = View::contiguous(buffer, &view.shape);
+        self.copy(&view, &target, &self.label(root.node, root.output))?;
+        Ok(target)
+    }
+
+    pub fn node(&self, node: NodeId) -> &'a Node {
+        &self.graph.nodes[node]
+    }
+
+    fn label(&self, node: NodeId, output: usize) -> String {
+        let label = &self.graph.nodes[node].label;
+        if output == 0 { label.clone() } else { format!("{label}#{output}") }
+    }
+
+    /// Where an input of a node lies.
+    pub fn input(&self, node: NodeId, input: usize) -> View {
+        self.views[&self.graph.nodes[node].inputs[input]].clone()
+    }
+
+    /// As [`Lowering::input`], copied first where it has gaps or another order.
+    ///
+    /// # Errors
+    /// [`LoweringError::Rank`] where even a copy cannot walk it.
+    pub fn contiguous_input(&mut self, node: NodeId, input: usize) -> Result<View, LoweringError> {
+        let value = self.graph.nodes[node].inputs[input];
+        let view = self.input(node, input);
+        // A kernel that wants plain memory also wants it from the start of the buffer.
+        if view.is_contiguous() && view.offset == 0 {
+            return Ok(view);
+        }
+        let label = format!("{} (contiguous)", self.label(value.node, value.output));
+        let elements = view.elements() as u64;
+        let buffer = self.tape.transient(label.clone(), elements, ElementKind::Real, self.node(value.node).category);
+        let target = View::contiguous(buffer, &view.shape);
+        self.copy(&view, &target, &label)?;
+        Ok(target)
+    }
+
+    /// Appends a copy between two views of the same shape.
+    ///
+    /// # Errors
+    /// [`LoweringError::Rank`] where the two have too many dimensions that cannot be walked as one.
+    pub fn copy(&mut self, from: &View, to: &View, label: &str) -> Result<(), LoweringError> {
+        let (shape, strides) = collapse(&from.shape, &[&from.strides, &to.strides]);
+        let rank = |_| LoweringError::Rank { label: label.into(), rank: shape.len() };
+        let (shape_low, shape_high) = eight(&shape, 1).map_err(rank)?;
+        let (x_strides_low, x_strides_high) = eight(&strides[0], 0).map_err(rank)?;
+        let (y_strides_low, y_strides_high) = eight(&strides[1], 0).map_err(rank)?;
+        let parameters = copy::Parameters {
+            shape_low,
+            shape_high,
+            x_strides_low,
+            x_strides_high,
+            y_strides_low,
+            y_strides_high,
+            count: from.elements() as u32,
+            x_offset: from.offset as u32,
+            y_offset: to.offset as u32,
+        };
+        self.launch_labelled(&copy::KERNEL, parameters, &[from.buffer, to.buffer], label);
+        Ok(())
+    }
+
+    /// A new row-major buffer for an output of a node, or the buffer it was placed in.
+    pub fn output(&mut self, node: NodeId, output: usize) -> View {
+        let shape = self.graph.nodes[node].outputs[output].shape.clone();
+        let order: Vec<usize> = (0..shape.len()).collect();
+        self.output_ordered(node, output, &order)
+    }
+
+    /// As [`Lowering::output`], with the dimensions in another order in memory: `order[0]` is outermost. A value that
+    /// was placed keeps the row-major order of its place.
+    pub fn output_ordered(&mut self, node: NodeId, output: usize, order: &[usize]) -> View {
+        let value = Value { node, output };
+        let ty = &self.graph.nodes[node].outputs[output];
+        let view = match self.placed.get(&value) {
+            Some(&buffer) => View::contiguous(buffer, &ty.shape),
+            None => {
+                let kind = match ty.dtype {
+                    Dtype::Real => ElementKind::Real,
+                    Dtype::Words => ElementKind::Words,
+                };
+                let label = self.label(node, output);
+                let elements = ty.elements().unwrap_or(u64::MAX);
+                let buffer = self.tape.transient(label, elements, kind, self.node(node).category);
+                let in_memory: Vec<usize> = order.iter().map(|&dimension| ty.shape[dimension]).collect();
+                let mut back = vec![0; order.len()];
+                for (at, &dimension) in order.iter().enumerate() {
+                    back[dimension] = at;
+                }
+                View::contiguous(buffer, &in_memory).permuted(&back)
+            }
+        };
+        self.views.insert(value, view.clone());
+        view
+    }
+
+    /// A buffer that only the launches of one node use.
+    pub fn scratch(&mut self, node: NodeId, name: &str, elements: usize) -> BufferId {
+        let label = format!("{}.{name}", self.graph.nodes[node].label);
+        self.tape.transient(label, elements as u64, ElementKind::Real, self.node(node).category)
+    }
+
+    /// Declares that an output is only another view of memory that is there.
+    pub fn alias(&mut self, node: NodeId, output: usize, view: View) {
+        self.views.insert(Value { node, output }, view);
+    }
+
+    /// Appends a launch for a node.
+    pub fn launch<P: KernelParameters>(
+        &mut self,
+        node: NodeId,
+        kernel: &'static Kernel,
+        parameters: P,
+        operands: &[BufferId],
+    ) {
+        let label = self.graph.nodes[node].label.clone();
+        self.launch_labelled(kernel, parameters, operands, &label);
+    }
+
+    fn launch_labelled<P: KernelParameters>(
+        &mut self,
+        kernel: &'static Kernel,
+        parameters: P,
+        operands: &[BufferId],
+        label: &str,
+    ) {
+        self.tape.launch(kernel, parameters, operands, label);
+    }
+}
+
+/// Joins neighbouring dimensions that every one of the stride lists walks as one, and drops those of size 1.
+pub fn collapse(shape: &[usize], strides: &[&[usize]]) -> (Vec<usize>, Vec<Vec<usize>>) {
+    let mut sizes: Vec<usize> = Vec::new();
+    let mut joined: Vec<Vec<usize>> = vec![Vec::new(); strides.len()];
+    for dimension in 0..shape.len() {
+        if shape[dimension] == 1 {
+            continue;
+        }
+        let joins = !sizes.is_empty()
+            && strides
+                .iter()
+                .zip(&joined)
+                .all(|(own, done)| done.last().copied() == own[dimension].checked_mul(shape[dimension]));
+        if let (true, Some(last)) = (joins, sizes.last_mut()) {
+            *last *= shape[dimension];
+            for (own, done) in strides.iter().zip(&mut joined) {
+                if let Some(stride) = done.last_mut() {
+                    *stride = own[dimension];
+                }
+            }
+        } else {
+            sizes.push(shape[dimension]);
+            for (own, done) in strides.iter().zip(&mut joined) {
+                done.push(own[dimension]);
+            }
+        }
+    }
+    (sizes, joined)
+}
+
+/// Up to eight numbers, aligned at the end, the front filled up: the form in which kernels take shapes and strides.
+pub fn eight(values: &[usize], filler: u32) -> Result<([u32; 4], [u32; 4]), ()> {
+    if values.len() > MAXIMUM_RANK {
+        return Err(());
+    }
+    let mut padded = [filler; MAXIMUM_RANK];
+    for (slot, &value) in padded[MAXIMUM_RANK - values.len()..].iter_mut().zip(values) {
+        *slot = u32::try_from(value).map_err(|_| ())?;
+    }
+    let [a, b, c, d, e, f, g, h] = padded;
+    Ok(([a, b, c, d], [e, f, g, h]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dimensions_are_joined_only_where_all_operands_agree() {
+        let (shape, strides) = collapse(&[2, 1, 3, 4], &[&[12, 9, 4, 1], &[12, 9, 4, 1]]);
+        assert_eq!((shape, strides), (vec![24], vec![vec![1], vec![1]]));
+        let (shape, strides) = collapse(&[2, 3, 4], &[&[12, 4, 1], &[0, 4, 1]]);
+        assert_eq!((shape, strides), (vec![2, 12], vec![vec![12, 1], vec![0, 1]]));
+        let (shape, strides) = collapse(&[2, 3], &[&[0, 0], &[3, 1]]);
+        assert_eq!((shape, strides), (vec![2, 3], vec![vec![0, 0], vec![3, 1]]));
+        assert_eq!(collapse(&[1, 1], &[&[5, 5]]).0, Vec::<usize>::new());
+    }
+}

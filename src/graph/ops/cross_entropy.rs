@@ -1,0 +1,127 @@
+//! Cross-entropy of logits against target tokens.
+
+use super::prelude::*;
+use crate::kernel::{cross_entropy as kernel, cross_entropy_backward, cross_entropy_mean};
+
+/// `logits [N, V]` and `targets [N]` (all bits set: ignored). Outputs: the mean loss over targets that count and their
+/// number `[2]`, the loss of each row `[N]` (0 where ignored), and each row's log-sum-exp `[N]`.
+#[derive(Clone, Debug)]
+pub struct CrossEntropy;
+
+/// `dlogits = upstream / count * (softmax(logits) - onehot(target))`
+#[derive(Clone, Debug)]
+struct CrossEntropyBackward;
+
+/// The values a loss consists of.
+#[derive(Clone, Copy, Debug)]
+pub struct Losses {
+    /// The mean, a single number.
+    pub mean: Value,
+    /// One loss a row, 0 where the target is ignored.
+    pub rows: Value,
+}
+
+impl Op for CrossEntropy {
+    fn name(&self) -> &'static str {
+        "cross_entropy"
+    }
+
+    fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
+        count(inputs, 2, "2")?;
+        let [logits, targets] = [inputs[0], inputs[1]];
+        if logits.shape.len() != 2 {
+            return Err(ShapeError::Rank { wanted: "2", got: logits.shape.len() });
+        }
+        let (rows, right) = (logits.shape[0], targets.shape.iter().product());
+        if rows != right {
+            return Err(ShapeError::Differ { what: "rows of logits and targets", left: rows, right });
+        }
+        Ok(vec![TensorType::real([2]), TensorType::real([rows]), TensorType::real([rows])])
+    }
+
+    fn gradient(
+        &self,
+        graph: &mut Graph,
+        node: NodeId,
+        upstream: &[Option<Value>],
+    ) -> Result<Vec<Option<Value>>, GraphError> {
+        if upstream[1].is_some() || upstream[2].is_some() {
+            return Err(GraphError::NoGradient { op: self.name(), what: "the losses of single rows" });
+        }
+        let Some(dsummary) = upstream[0] else { return Ok(vec![None; 2]) };
+        let inputs = graph.nodes[node].inputs.clone();
+        let (summary, log_sum_exp) = (Value { node, output: 0 }, Value { node, output: 2 });
+        let operands = [inputs[0], inputs[1], log_sum_exp, summary, dsummary];
+        Ok(vec![Some(graph.add(CrossEntropyBackward, &operands)?), None])
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
+        let logits = lowering.contiguous_input(node, 0)?;
+        let targets = lowering.input(node, 1);
+        let [summary, losses, log_sum_exp] = [0, 1, 2].map(|output| lowering.output(node, output));
+        let (rows, vocabulary) = (logits.shape[0], logits.shape[1]);
+        lowering.launch(
+            node,
+            &kernel::KERNEL,
+            kernel::Parameters { rows: u(rows), vocabulary: u(vocabulary), row_stride: u(vocabulary) },
+            &[logits.buffer, targets.buffer, losses.buffer, log_sum_exp.buffer],
+        );
+        lowering.launch(
+            node,
+            &cross_entropy_mean::KERNEL,
+            cross_entropy_mean::Parameters { rows: u(rows) },
+            &[losses.buffer, targets.buffer, summary.buffer],
+        );
+        Ok(())
+    }
+}
+
+impl Op for CrossEntropyBackward {
+    fn name(&self) -> &'static str {
+        "cross_entropy_backward"
+    }
+
+    fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
+        count(inputs, 5, "5")?;
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
+        Err(GraphError::NoGradient { op: self.name(), what: "its inputs: second derivatives are not built" })
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
+        let logits = lowering.contiguous_input(node, 0)?;
+        let targets = lowering.input(node, 1);
+        let log_sum_exp = lowering.contiguous_input(node, 2)?;
+        let summary = lowering.contiguous_input(node, 3)?;
+        let upstream = lowering.contiguous_input(node, 4)?;
+        let dlogits = lowering.output(node, 0);
+        let (rows, vocabulary) = (logits.shape[0], logits.shape[1]);
+        lowering.launch(
+            node,
+            &cross_entropy_backward::KERNEL,
+            cross_entropy_backward::Parameters { rows: u(rows), vocabulary: u(vocabulary), row_stride: u(vocabulary) },
+            &[
+                logits.buffer,
+                targets.buffer,
+                log_sum_exp.buffer,
+                summary.buffer,
+                upstream.buffer,
+                dlogits.buffer,
+            ],
+        );
+        Ok(())
+    }
+}
+
+/// The cross-entropy of `logits [N, V]` against `targets`, as a mean and row by row.
+///
+/// # Errors
+/// [`ShapeError::Differ`] where there are not as many targets as rows.
+pub fn cross_entropy(graph: &mut Graph, logits: Value, targets: Value) -> Result<Losses, GraphError> {
+    let summary = graph.add(CrossEntropy, &[logits, targets])?;
+    let rows = Value { node: summary.node, output: 1 };
+    let mean = super::slice(graph, summary, 0, 0, 1)?;
+    Ok(Losses { mean, rows })
+}

@@ -1,0 +1,176 @@
+//! Matrix product over the last two dimensions, with leading batch dimensions that broadcast.
+
+use super::prelude::*;
+use super::{Reduction, reduce, reshape, sum_to_shape, transpose};
+use crate::kernel::matmul as kernel;
+
+/// `C[.., M, N] = A[.., M, K] B[.., K, N] (+ bias[N])`. Transposed operands are permuted views: the kernel reads any
+/// strides.
+#[derive(Clone, Debug)]
+pub struct MatMul;
+
+fn batch_shape(inputs: &[&TensorType]) -> Result<Vec<usize>, ShapeError> {
+    let lead = |ty: &TensorType| ty.shape[..ty.shape.len() - 2].to_vec();
+    super::elementwise::broadcast_shape(&lead(inputs[0]), &lead(inputs[1]))
+}
+
+impl Op for MatMul {
+    fn name(&self) -> &'static str {
+        "matmul"
+    }
+
+    fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
+        if !(2..=3).contains(&inputs.len()) {
+            return Err(ShapeError::InputCount { wanted: "2 or 3", got: inputs.len() });
+        }
+        for ty in &inputs[..2] {
+            if ty.shape.len() < 2 {
+                return Err(ShapeError::Rank { wanted: "at least 2", got: ty.shape.len() });
+            }
+        }
+        let (a, b) = (&inputs[0].shape, &inputs[1].shape);
+        let (left, right) = (a[a.len() - 1], b[b.len() - 2]);
+        if left != right {
+            return Err(ShapeError::Differ { what: "inner sizes", left, right });
+        }
+        let columns = b[b.len() - 1];
+        if let Some(bias) = inputs.get(2)
+            && bias.shape != [columns]
+        {
+            let right = bias.shape.iter().product();
+            return Err(ShapeError::Differ { what: "columns and bias", left: columns, right });
+        }
+        let mut shape = batch_shape(inputs)?;
+        shape.extend([a[a.len() - 2], columns]);
+        Ok(vec![TensorType::real(shape)])
+    }
+
+    /// `dA = dC B^T`, `dB = A^T dC`, `dbias` the sum of `dC` over all rows.
+    fn gradient(
+        &self,
+        graph: &mut Graph,
+        node: NodeId,
+        upstream: &[Option<Value>],
+    ) -> Result<Vec<Option<Value>>, GraphError> {
+        let inputs = graph.nodes[node].inputs.clone();
+        let Some(dy) = upstream[0] else { return Ok(vec![None; inputs.len()]) };
+        let (a, b) = (inputs[0], inputs[1]);
+        let b_transposed = transpose(graph, b)?;
+        let da = graph.add(MatMul, &[dy, b_transposed])?;
+        let a_transposed = transpose(graph, a)?;
+        let db = graph.add(MatMul, &[a_transposed, dy])?;
+        let (a_shape, b_shape) = (graph.shape(a).to_vec(), graph.shape(b).to_vec());
+        let mut gradients = vec![Some(sum_to_shape(graph, da, &a_shape)?), Some(sum_to_shape(graph, db, &b_shape)?)];
+        if inputs.len() == 3 {
+            let columns = graph.shape(inputs[2])[0];
+            let rows = graph.shape(dy).iter().product::<usize>() / columns.max(1);
+            let flat = reshape(graph, dy, &[rows, columns])?;
+            gradients.push(Some(reduce(graph, flat, 0, Reduction::Sum)?));
+        }
+        Ok(gradients)
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
+        let c = lowering.output(node, 0);
+        let rank = c.shape.len();
+        let lead = &c.shape[..rank - 2];
+        let mut operands = [lowering.input(node, 0), lowering.input(node, 1)];
+        let mut batches = None;
+        for operand in 0..2 {
+            let of = |view: &View| {
+                let own = view.shape.len();
+                let mut shape = lead.to_vec();
+                shape.extend(&view.shape[own - 2..]);
+                view.broadcast(&shape)
+            };
+            operands[operand] = of(&operands[operand]);
+        }
+        // Two batch dimensions are what the kernel walks; a third must join its neighbour, if need be in a copy.
+        let split = |a: &View, b: &View| {
+            let (sizes, strides) = super::super::lowering::collapse(
+                lead,
+                &[&a.strides[..rank - 2], &b.strides[..rank - 2], &c.strides[..rank - 2]],
+            );
+            (sizes.len() <= 2).then_some((sizes, strides))
+        };
+        if let Some(found) = split(&operands[0], &operands[1]) {
+            batches = Some(found);
+        }
+        let (sizes, strides) = match batches {
+            Some(found) => found,
+            None => {
+                for (operand, view) in operands.iter_mut().enumerate() {
+                    let full = view.clone();
+                    let copied = lowering.scratch(node, if operand == 0 { "a" } else { "b" }, full.elements());
+                    let target = View::contiguous(copied, &full.shape);
+                    let label = format!("{} (contiguous)", lowering.node(node).label);
+                    lowering.copy(&full, &target, &label)?;
+                    *view = target;
+                }
+                split(&operands[0], &operands[1]).ok_or_else(|| LoweringError::Rank {
+                    label: lowering.node(node).label.clone(),
+                    rank,
+                })?
+            }
+        };
+        let [a, b] = operands;
+        // (outer, inner) sizes and strides, 1 and 0 where there are fewer batch dimensions.
+        let pair = |values: &[usize], filler: usize| match values {
+            [] => (filler, filler),
+            [only] => (filler, *only),
+            [outer, inner, ..] => (*outer, *inner),
+        };
+        let (outer, inner) = pair(&sizes, 1);
+        let (a_outer, a_inner) = pair(&strides[0], 0);
+        let (b_outer, b_inner) = pair(&strides[1], 0);
+        let (c_outer, c_inner) = pair(&strides[2], 0);
+        let has_bias = lowering.node(node).inputs.len() == 3;
+        let bias = if has_bias { lowering.contiguous_input(node, 2)?.buffer } else { a.buffer };
+        let parameters = kernel::Parameters {
+            batches: u(outer * inner),
+            batch_inner: u(inner),
+            rows: u(c.shape[rank - 2]),
+            columns: u(c.shape[rank - 1]),
+            inner: u(a.shape[rank - 1]),
+            a_offset: u(a.offset),
+            a_outer_stride: u(a_outer),
+            a_inner_stride: u(a_inner),
+            a_row_stride: u(a.strides[rank - 2]),
+            a_column_stride: u(a.strides[rank - 1]),
+            b_offset: u(b.offset),
+            b_outer_stride: u(b_outer),
+            b_inner_stride: u(b_inner),
+            b_row_stride: u(b.strides[rank - 2]),
+            b_column_stride: u(b.strides[rank - 1]),
+            c_offset: u(c.offset),
+            c_outer_stride: u(c_outer),
+            c_inner_stride: u(c_inner),
+            c_row_stride: u(c.strides[rank - 2]),
+            has_bias: u32::from(has_bias),
+        };
+        lowering.launch(node, &kernel::KERNEL, parameters, &[a.buffer, b.buffer, bias, c.buffer]);
+        Ok(())
+    }
+}
+
+/// The product of the last two dimensions, leading dimensions broadcast.
+///
+/// # Errors
+/// [`ShapeError::Differ`] where the inner sizes differ.
+pub fn matmul(graph: &mut Graph, a: Value, b: Value) -> Result<Value, GraphError> {
+    graph.add(MatMul, &[a, b])
+}
+
+/// A linear layer in GPT-2's Conv1D layout: `x [.., in] weight [in, out] + bias [out]`.
+///
+/// # Errors
+/// As [`matmul`].
+pub fn linear(graph: &mut Graph, x: Value, weight: Value, bias: Value) -> Result<Value, GraphError> {
+    let shape = graph.shape(x).to_vec();
+    let (inner, lead) = shape.split_last().map_or((1, &[][..]), |(last, lead)| (*last, lead));
+    let flat = reshape(graph, x, &[lead.iter().product(), inner])?;
+    let y = graph.add(MatMul, &[flat, weight, bias])?;
+    let mut shape = lead.to_vec();
+    shape.extend(graph.shape(weight).get(1));
+    reshape(graph, y, &shape)
+}

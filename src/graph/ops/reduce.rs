@@ -1,0 +1,122 @@
+//! Sums, means and maxima over one axis, which is removed.
+
+use super::prelude::*;
+use super::{binary, constant, divide, multiply, reshape, scale};
+use crate::kernel::elementwise::Binary;
+use crate::kernel::reduce as kernel;
+
+/// What is taken over the axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    Sum,
+    Maximum,
+    Mean,
+}
+
+#[derive(Clone, Debug)]
+pub struct Reduce {
+    pub axis: usize,
+    pub reduction: Reduction,
+}
+
+/// The sizes before, of and behind an axis: how kernels that work along one axis see a tensor.
+pub fn around(shape: &[usize], axis: usize) -> (usize, usize, usize) {
+    (shape[..axis].iter().product(), shape[axis], shape[axis + 1..].iter().product())
+}
+
+impl Op for Reduce {
+    fn name(&self) -> &'static str {
+        match self.reduction {
+            Reduction::Sum => "sum",
+            Reduction::Maximum => "max",
+            Reduction::Mean => "mean",
+        }
+    }
+
+    fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
+        count(inputs, 1, "1")?;
+        let mut ty = inputs[0].clone();
+        if self.axis >= ty.shape.len() {
+            return Err(ShapeError::Axis { axis: self.axis, rank: ty.shape.len() });
+        }
+        ty.shape.remove(self.axis);
+        Ok(vec![ty])
+    }
+
+    /// A sum spreads its gradient; a mean spreads a part of it; a maximum gives it to the largest, ties shared.
+    fn gradient(
+        &self,
+        graph: &mut Graph,
+        node: NodeId,
+        upstream: &[Option<Value>],
+    ) -> Result<Vec<Option<Value>>, GraphError> {
+        let Some(dy) = upstream[0] else { return Ok(vec![None]) };
+        let x = graph.nodes[node].inputs[0];
+        let shape = graph.shape(x).to_vec();
+        let mut kept = shape.clone();
+        kept[self.axis] = 1;
+        let dy = reshape(graph, dy, &kept)?;
+        let ones = constant(graph, &shape, 1.0)?;
+        let spread = multiply(graph, dy, ones)?;
+        let gradient = match self.reduction {
+            Reduction::Sum => spread,
+            Reduction::Mean => scale(graph, spread, 1.0 / shape[self.axis] as f64)?,
+            Reduction::Maximum => {
+                let y = reshape(graph, Value { node, output: 0 }, &kept)?;
+                let largest = binary(graph, x, y, Binary::Equal)?;
+                let ties = reduce(graph, largest, self.axis, Reduction::Sum)?;
+                let ties = reshape(graph, ties, &kept)?;
+                let part = divide(graph, largest, ties)?;
+                multiply(graph, spread, part)?
+            }
+        };
+        Ok(vec![Some(gradient)])
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
+        let x = lowering.contiguous_input(node, 0)?;
+        let y = lowering.output(node, 0);
+        let (outer, length, inner) = around(&x.shape, self.axis);
+        let operation = match self.reduction {
+            Reduction::Sum => kernel::SUM,
+            Reduction::Maximum => kernel::MAXIMUM,
+            Reduction::Mean => kernel::MEAN,
+        };
+        let parameters = kernel::Parameters { outer: u(outer), length: u(length), inner: u(inner), operation };
+        lowering.launch(node, &kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
+        Ok(())
+    }
+
+    fn attributes(&self) -> String {
+        format!("axis={}", self.axis)
+    }
+}
+
+/// The sum, mean or maximum over an axis, which is removed.
+///
+/// # Errors
+/// [`ShapeError::Axis`]
+pub fn reduce(graph: &mut Graph, x: Value, axis: usize, reduction: Reduction) -> Result<Value, GraphError> {
+    graph.add(Reduce { axis, reduction }, &[x])
+}
+
+/// Sums out the dimensions that `shape` was broadcast over: the gradient of broadcasting.
+///
+/// # Errors
+/// None where `x` has a shape that `shape` broadcasts to.
+pub fn sum_to_shape(graph: &mut Graph, x: Value, shape: &[usize]) -> Result<Value, GraphError> {
+    let mut x = x;
+    while graph.shape(x).len() > shape.len() {
+        x = reduce(graph, x, 0, Reduction::Sum)?;
+    }
+    for axis in 0..shape.len() {
+        let own = graph.shape(x).to_vec();
+        if shape[axis] == 1 && own[axis] > 1 {
+            let summed = reduce(graph, x, axis, Reduction::Sum)?;
+            let mut kept = own;
+            kept[axis] = 1;
+            x = reshape(graph, summed, &kept)?;
+        }
+    }
+    Ok(x)
+}

@@ -1,0 +1,90 @@
+//! Softmax over any axis.
+
+use super::prelude::*;
+use super::reduce::around;
+use crate::kernel::{softmax as kernel, softmax_backward as backward_kernel};
+
+/// `y = exp(x - max) / sum(exp(x - max))` along an axis. Values at or below -2^126 are invisible: their weight is
+/// exactly 0, and where nothing is visible all weights are.
+#[derive(Clone, Debug)]
+pub struct Softmax {
+    pub axis: usize,
+}
+
+/// `dx = y * (dy - sum(dy * y))`
+#[derive(Clone, Debug)]
+struct SoftmaxBackward {
+    axis: usize,
+}
+
+impl Op for Softmax {
+    fn name(&self) -> &'static str {
+        "softmax"
+    }
+
+    fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
+        count(inputs, 1, "1")?;
+        let rank = inputs[0].shape.len();
+        if self.axis >= rank {
+            return Err(ShapeError::Axis { axis: self.axis, rank });
+        }
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn gradient(
+        &self,
+        graph: &mut Graph,
+        node: NodeId,
+        upstream: &[Option<Value>],
+    ) -> Result<Vec<Option<Value>>, GraphError> {
+        let Some(dy) = upstream[0] else { return Ok(vec![None]) };
+        let y = Value { node, output: 0 };
+        Ok(vec![Some(graph.add(SoftmaxBackward { axis: self.axis }, &[y, dy])?)])
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
+        let x = lowering.contiguous_input(node, 0)?;
+        let y = lowering.output(node, 0);
+        let (outer, length, inner) = around(&x.shape, self.axis);
+        let parameters = kernel::Parameters { outer: u(outer), length: u(length), inner: u(inner) };
+        lowering.launch(node, &kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
+        Ok(())
+    }
+
+    fn attributes(&self) -> String {
+        format!("axis={}", self.axis)
+    }
+}
+
+impl Op for SoftmaxBackward {
+    fn name(&self) -> &'static str {
+        "softmax_backward"
+    }
+
+    fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
+        count(inputs, 2, "2")?;
+        Ok(vec![inputs[0].clone()])
+    }
+
+    fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
+        Err(GraphError::NoGradient { op: self.name(), what: "its inputs: second derivatives are not built" })
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
+        let y = lowering.contiguous_input(node, 0)?;
+        let dy = lowering.contiguous_input(node, 1)?;
+        let dx = lowering.output(node, 0);
+        let (outer, length, inner) = around(&y.shape, self.axis);
+        let parameters = backward_kernel::Parameters { outer: u(outer), length: u(length), inner: u(inner) };
+        lowering.launch(node, &backward_kernel::KERNEL, parameters, &[y.buffer, dy.buffer, dx.buffer]);
+        Ok(())
+    }
+}
+
+/// Softmax along an axis.
+///
+/// # Errors
+/// [`ShapeError::Axis`]
+pub fn softmax(graph: &mut Graph, x: Value, axis: usize) -> Result<Value, GraphError> {
+    graph.add(Softmax { axis }, &[x])
+}
