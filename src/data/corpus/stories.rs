@@ -76,7 +76,7 @@ impl Story<'_> {
         match self.generator.random_range(0..3) {
             0 => format!("Once {hero} and {friend} lived beside {} {place}.", with_article(adjective)),
             1 => format!("One day {hero} met {friend} by the {adjective} {place}."),
-            _ => format!("In {} {place} there lived {hero}, and not far away lived {friend}.", with_article(adjective)),
+            _ => format!("By {} {place} there lived {hero}, and not far away lived {friend}.", with_article(adjective)),
         }
     }
 
@@ -103,7 +103,9 @@ impl Story<'_> {
         let (thing, place) = (self.noun_phrase(0), self.pick(&PLACES));
         match self.generator.random_range(0..2) {
             0 => format!("\"Where is {thing}?\" asked {asks}. \"By the {place}, {asks},\" said {answers}."),
-            _ => format!("\"{answers}, is that {thing}?\" asked {asks}. \"No, it is in the {place},\" said {answers}."),
+            _ => format!(
+                "\"{answers}, is that {thing}?\" asked {asks}. \"No, that one is by the {place},\" said {answers}."
+            ),
         }
     }
 
@@ -115,14 +117,15 @@ impl Story<'_> {
             sentence = format!("{} had {} {}. ", self.hero, self.count, self.counted);
         }
         let (before, hero, counted) = (self.count, self.hero.clone(), self.counted);
-        let grows = before < 2 || (before < MOST && self.generator.random_bool(0.6));
+        // Both changes stay plural: "found 1 more apples" is not a sentence.
+        let grows = before < 3 || (before + 2 <= MOST && self.generator.random_bool(0.6));
         let (sign, change) = if grows {
-            let change = self.generator.random_range(1..=(MOST - before).min(9));
+            let change = self.generator.random_range(2..=(MOST - before).min(9));
             self.count = before + change;
             sentence.push_str(&format!("{hero} found {change} more {counted}."));
             ('+', change)
         } else {
-            let change = self.generator.random_range(1..before);
+            let change = self.generator.random_range(2..before);
             self.count = before - change;
             sentence.push_str(&format!("{hero} gave {change} of the {counted} to {}.", self.friend));
             ('-', change)
@@ -227,7 +230,7 @@ mod tests {
             let (opening, _) = story.split_once('.').unwrap();
             let capitalised = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_uppercase());
             let words = opening.split([' ', ',']).filter(capitalised);
-            let names: Vec<&str> = words.filter(|word| !["Once", "One", "In"].contains(word)).collect();
+            let names: Vec<&str> = words.filter(|word| !["Once", "One", "By"].contains(word)).collect();
             assert_eq!(names.len(), 2, "{story}");
             for name in names {
                 assert!(story.matches(name).count() >= 2, "{name} in {story}");
@@ -241,7 +244,7 @@ mod tests {
     fn text_is_plain_ascii_without_doubled_spaces_or_wrong_articles() {
         for story in stories(4) {
             assert!(story.is_ascii(), "{story}");
-            for wrong in ["  ", " ,", " .", "( ", " )", " a old", "the The"] {
+            for wrong in ["  ", " ,", " .", "( ", " )", " a old", "the The", "found 1 "] {
                 assert!(!story.contains(wrong), "{wrong:?} in {story}");
             }
         }

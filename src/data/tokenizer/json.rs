@@ -237,7 +237,7 @@ mod tests {
     use super::TokenKind::{Char, Word};
     use super::*;
 
-    /// A readable file of two characters, with `model` and `rest` in place of its own where they are given.
+    /// The file of the characters `a` and `b`, changed.
     fn file(change: impl FnOnce(&mut Value)) -> String {
         let mut document = serde_json::from_str(&Tokenizer::from_text(Char, "ab").unwrap().to_json()).unwrap();
         change(&mut document);
@@ -254,6 +254,32 @@ mod tests {
         ] {
             let tokenizer = Tokenizer::from_text(kind, text).unwrap();
             assert_eq!(Tokenizer::from_json(&tokenizer.to_json()).unwrap(), tokenizer);
+        }
+    }
+
+    #[test]
+    fn the_file_has_the_layout_that_was_tried_with_the_tokenizers_library() {
+        let characters =
+            json!({ "type": "Split", "pattern": { "Regex": "[\\s\\S]" }, "behavior": "Isolated", "invert": false });
+        let words =
+            json!({ "type": "Split", "pattern": { "Regex": "\\n|\\S+" }, "behavior": "Removed", "invert": true });
+        let spaces = json!({ "type": "Sequence", "decoders": [
+            { "type": "WordPiece", "prefix": " ", "cleanup": false },
+            { "type": "Fuse" },
+            { "type": "Replace", "pattern": { "Regex": " ?\\n ?" }, "content": "\n" },
+        ] });
+        for (kind, text, pre_tokenizer, decoder, vocabulary) in [
+            (Char, "b\na", characters, json!({ "type": "Fuse" }), r#"{"\n":0,"a":1,"b":2}"#),
+            (Word, "one two\n", words, spaces, r#"{"\n":0,"one":1,"two":2}"#),
+        ] {
+            let document: Value = serde_json::from_str(&Tokenizer::from_text(kind, text).unwrap().to_json()).unwrap();
+            let expected = json!({
+                "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+                "pre_tokenizer": pre_tokenizer, "post_processor": null, "decoder": decoder,
+                "model": { "type": "WordLevel", "vocab": document["model"]["vocab"], "unk_token": "" },
+            });
+            assert_eq!(document, expected);
+            assert_eq!(document["model"]["vocab"].to_string(), vocabulary);
         }
     }
 

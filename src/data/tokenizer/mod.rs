@@ -5,7 +5,7 @@ mod character;
 mod json;
 mod word;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -78,7 +78,8 @@ impl Tokenizer {
     ///
     /// Fails if the text holds no token.
     pub fn from_text(kind: TokenKind, text: &str) -> Result<Self, TokenizerError> {
-        let distinct: BTreeSet<&str> = pieces(kind, text).collect();
+        let mut distinct: Vec<&str> = pieces(kind, text).collect::<HashSet<_>>().into_iter().collect();
+        distinct.sort_unstable();
         if distinct.is_empty() {
             return Err(TokenizerError::NoTokens { kind });
         }
@@ -133,8 +134,10 @@ impl Tokenizer {
     /// How the vocabulary of `other` differs from this one. The ids do not matter.
     pub fn difference(&self, other: &Tokenizer) -> VocabularyDifference {
         let lacking = |from: &Tokenizer, lacks: &Tokenizer| {
-            let tokens = from.tokens.iter().filter(|token| lacks.id(token).is_none());
-            tokens.cloned().collect::<BTreeSet<String>>().into_iter().collect()
+            let lacking = from.tokens.iter().filter(|token| lacks.id(token).is_none());
+            let mut lacking: Vec<String> = lacking.cloned().collect();
+            lacking.sort_unstable();
+            lacking
         };
         VocabularyDifference { added: lacking(other, self), missing: lacking(self, other) }
     }
