@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 pub enum Stream {
     /// Initial weights; `index` counts the parameters.
     Initialisation = 1,
-    /// Offsets of training windows; `index` is the micro-batch.
+    /// Offsets of training windows; `index` is the sample within its optimizer step.
     Batches = 2,
     /// Tokens drawn while sampling; `step` is the sample, `index` the position.
     Sampling = 3,

@@ -7,11 +7,10 @@ use futures_intrusive::channel::shared::{OneshotReceiver, oneshot_channel};
 
 use super::device::{Gpu, GpuError, one_line};
 
-/// A staging buffer, made once and used for every read of at most its size.
+/// A staging buffer, made once and used for every read; longer reads take several turns.
 pub struct ReadBack {
     staging: wgpu::Buffer,
     label: String,
-    capacity: u64,
 }
 
 /// A read under way: the copy is submitted, the mapping asked for.
@@ -21,21 +20,28 @@ pub struct Pending {
 }
 
 impl ReadBack {
-    /// A staging buffer for reads of up to `capacity` bytes.
+    /// A staging buffer of `capacity` bytes.
     ///
     /// # Errors
     /// As [`Gpu::allocate`].
     pub async fn new(gpu: &Gpu, label: &str, capacity: u64) -> Result<Self, GpuError> {
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let staging = gpu.allocate(&format!("{label} (read-back)"), capacity, usage).await?;
-        Ok(Self { staging, label: label.into(), capacity })
+        Ok(Self { staging, label: label.into() })
     }
 
-    /// Copies `bytes` (rounded up to whole words) from `source` and asks for the mapping. One read at a time.
-    pub fn begin(&self, gpu: &Gpu, source: &wgpu::Buffer, offset: u64, bytes: u64) -> Pending {
-        let copied = bytes.next_multiple_of(4).min(self.capacity.max(16).next_multiple_of(16));
+    /// Copies parts of buffers (buffer, offset, bytes: whole words), one behind the other, and asks for the mapping.
+    /// One read at a time; parts past the capacity are left out.
+    pub fn begin(&self, gpu: &Gpu, parts: &[(&wgpu::Buffer, u64, u64)]) -> Pending {
         let mut encoder = gpu.encoder(&self.label);
-        encoder.copy_buffer_to_buffer(source, offset, &self.staging, 0, Some(copied));
+        let mut copied = 0;
+        for &(source, offset, bytes) in parts {
+            let bytes = bytes.next_multiple_of(4);
+            if copied + bytes <= self.staging.size() {
+                encoder.copy_buffer_to_buffer(source, offset, &self.staging, copied, Some(bytes));
+                copied += bytes;
+            }
+        }
         let submission = gpu.submit(encoder);
         let (sender, receiver) = oneshot_channel();
         self.staging.slice(..copied).map_async(wgpu::MapMode::Read, move |result| {
@@ -46,7 +52,7 @@ impl ReadBack {
         gpu.waiter.wait_for(submission);
         #[cfg(target_arch = "wasm32")]
         drop(submission);
-        Pending { receiver, bytes }
+        Pending { receiver, bytes: copied }
     }
 
     /// Waits for a read that [`ReadBack::begin`] started, and hands out its bytes.
@@ -60,13 +66,12 @@ impl ReadBack {
         mapped.ok_or_else(|| failed("the device went away".into()))?.map_err(|error| failed(error.to_string()))?;
         let view = self
             .staging
-            .slice(..pending.bytes.next_multiple_of(4))
+            .slice(..pending.bytes)
             .get_mapped_range()
             .map_err(|error| failed(error.to_string()))?;
-        let mut bytes = view.to_vec();
+        let bytes = view.to_vec();
         drop(view);
         self.staging.unmap();
-        bytes.truncate(pending.bytes as usize);
         Ok(bytes)
     }
 
@@ -78,8 +83,17 @@ impl ReadBack {
         if bytes == 0 {
             return Ok(Vec::new());
         }
-        let pending = self.begin(gpu, source, offset, bytes);
-        self.finish(gpu, pending).await
+        let mut result = Vec::with_capacity(bytes as usize);
+        let end = offset + bytes;
+        let mut at = offset;
+        while at < end {
+            let part = (end - at).min(self.staging.size());
+            let pending = self.begin(gpu, &[(source, at, part)]);
+            result.extend(self.finish(gpu, pending).await?);
+            at += part;
+        }
+        result.truncate(bytes as usize);
+        Ok(result)
     }
 }
 

@@ -29,7 +29,8 @@ pub struct Lowering<'a> {
     pub graph: &'a Graph,
     tape: &'a mut TapeBuilder,
     views: HashMap<Value, View>,
-    placed: &'a HashMap<Value, BufferId>,
+    /// Buffers that values must be computed into, where their op allows it.
+    placed: HashMap<Value, BufferId>,
 }
 
 impl<'a> Lowering<'a> {
@@ -37,14 +38,20 @@ impl<'a> Lowering<'a> {
         graph: &Graph,
         tape: &mut TapeBuilder,
         leaves: &HashMap<Value, BufferId>,
-        placed: &HashMap<Value, BufferId>,
-        roots: &[Value],
+        roots: &[(Value, Option<BufferId>)],
     ) -> Result<Vec<View>, LoweringError> {
         let views = leaves
             .iter()
             .map(|(&value, &buffer)| (value, View::contiguous(buffer, graph.shape(value))))
             .collect();
-        let needed = graph.needed(roots);
+        let needed = graph.needed(&roots.iter().map(|&(value, _)| value).collect::<Vec<_>>());
+        let mut placed = HashMap::new();
+        for &(value, buffer) in roots {
+            // A value that is wanted in two places is computed into the first and copied to the second.
+            if let Some(buffer) = buffer {
+                placed.entry(value).or_insert(buffer);
+            }
+        }
         let mut lowering = Lowering { graph, tape, views, placed };
         for node in 0..graph.nodes.len() {
             let bound = lowering.views.contains_key(&Value { node, output: 0 });
@@ -58,14 +65,21 @@ impl<'a> Lowering<'a> {
                 graph.nodes[node].op.clone().lower(&mut lowering, node)?;
             }
         }
-        roots.iter().map(|&root| lowering.place(root)).collect()
+        roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect()
     }
 
-    /// The view of a root, copied into its place where the op could not compute it there.
-    fn place(&mut self, root: Value) -> Result<View, LoweringError> {
+    /// Where a root lies in the end: copied where its op could not compute it there, or only as a view with gaps.
+    fn place(&mut self, root: Value, wanted: Option<BufferId>) -> Result<View, LoweringError> {
         let view = self.views[&root].clone();
-        let Some(&buffer) = self.placed.get(&root).filter(|&&buffer| buffer != view.buffer) else {
-            return Ok(view);
+        let dense = view.is_contiguous() && view.offset == 0;
+        let buffer = match wanted {
+            Some(buffer) if buffer != view.buffer => buffer,
+            None if !dense => {
+                let node = self.node(root.node);
+                let label = format!("{} (contiguous)", self.label(root.node, root.output));
+                self.tape.transient(label, view.elements() as u64, ElementKind::Real, node.category)
+            }
+            _ => return Ok(view),
         };
         let target = View::contiguous(buffer, &view.shape);
         self.copy(&view, &target, &self.label(root.node, root.output))?;

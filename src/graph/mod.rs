@@ -15,7 +15,7 @@ mod view;
 
 use std::sync::Arc;
 
-pub use autodiff::differentiate;
+pub use autodiff::{differentiate, differentiate_from};
 pub use error::{GraphError, ShapeError};
 pub use lowering::{Lowering, LoweringError};
 pub use plan::{Reuse, TapeBuilder};

@@ -87,8 +87,8 @@ impl TapeBuilder {
         }
     }
 
-    /// Lowers into the current segment what `roots` need of a graph. `leaves` says where its inputs lie; `placed` names the buffers that some
-    /// values must be computed into, where their op allows it. Returns where each root lies.
+    /// Lowers into the current segment what `roots` need of a graph. `leaves` says where its inputs lie; a root that
+    /// names a buffer is computed into it. Returns where each root lies, always row-major from the start of a buffer.
     ///
     /// # Errors
     /// [`LoweringError`] for an input without a place or a size that no kernel can index.
@@ -96,14 +96,9 @@ impl TapeBuilder {
         &mut self,
         graph: &Graph,
         leaves: &HashMap<Value, BufferId>,
-        placed: &HashMap<Value, BufferId>,
-        roots: &[Value],
+        roots: &[(Value, Option<BufferId>)],
     ) -> Result<Vec<View>, LoweringError> {
-        Lowering::run(graph, self, leaves, placed, roots)
-    }
-
-    pub(super) fn buffer(&self, buffer: BufferId) -> &TapeBuffer {
-        &self.buffers[buffer]
+        Lowering::run(graph, self, leaves, roots)
     }
 
     /// Plans the tape: pools buffers by lifetime, then checks every launch against the adapter.

@@ -11,6 +11,9 @@ const SUBMIT_FLOPS: u64 = 2_000_000_000;
 /// Launches after which a new submit begins, whatever they compute.
 const SUBMIT_LAUNCHES: usize = 512;
 
+/// The most that is staged for one read; larger buffers are read in turns.
+const READ_BACK_BYTES: u64 = 16 << 20;
+
 /// A tape that cannot be set up or run on a device.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutionError {
@@ -35,8 +38,7 @@ pub struct GpuExecutor {
     buffers: Vec<wgpu::Buffer>,
     /// Per segment, per submit.
     submits: Vec<Vec<Vec<Dispatch>>>,
-    /// Made for the largest buffer that is ever read.
-    read_back: Option<ReadBack>,
+    read_back: ReadBack,
 }
 
 impl GpuExecutor {
@@ -123,10 +125,9 @@ impl GpuExecutor {
             submits.push(of_segment);
         }
         gpu.check()?;
-        let mut executor = Self { gpu, tape, buffers, submits, read_back: None };
-        let largest = executor.tape.buffers.iter().map(super::TapeBuffer::bytes).max().unwrap_or(0);
-        executor.read_back = Some(ReadBack::new(&executor.gpu, "results", largest).await?);
-        Ok(executor)
+        let largest = tape.buffers.iter().map(super::TapeBuffer::bytes).max().unwrap_or(0);
+        let read_back = ReadBack::new(&gpu, "results", largest.min(READ_BACK_BYTES)).await?;
+        Ok(Self { gpu, tape, buffers, submits, read_back })
     }
 
     pub fn tape(&self) -> &Tape {
@@ -207,9 +208,6 @@ impl GpuExecutor {
 
     async fn read_bytes(&self, buffer: BufferId) -> Result<Vec<u8>, GpuError> {
         let bytes = self.tape.buffers[buffer].bytes();
-        match &self.read_back {
-            Some(read_back) => read_back.read(&self.gpu, &self.buffers[buffer], 0, bytes).await,
-            None => Ok(Vec::new()),
-        }
+        self.read_back.read(&self.gpu, &self.buffers[buffer], 0, bytes).await
     }
 }

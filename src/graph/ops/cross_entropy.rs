@@ -3,8 +3,8 @@
 use super::prelude::*;
 use crate::kernel::{cross_entropy as kernel, cross_entropy_backward, cross_entropy_mean};
 
-/// `logits [N, V]` and `targets [N]` (all bits set: ignored). Outputs: the mean loss over targets that count and their
-/// number `[2]`, the loss of each row `[N]` (0 where ignored), and each row's log-sum-exp `[N]`.
+/// `logits [N, V]` and `targets [N]` (all bits set: ignored). Outputs: the mean loss over the targets that count `[1]`,
+/// the loss of each row `[N]` (0 where ignored), each row's log-sum-exp `[N]`, and the mean with its count `[2]`.
 #[derive(Clone, Debug)]
 pub struct CrossEntropy;
 
@@ -19,6 +19,8 @@ pub struct Losses {
     pub mean: Value,
     /// One loss a row, 0 where the target is ignored.
     pub rows: Value,
+    /// The mean and the number of targets that count.
+    pub summary: Value,
 }
 
 impl Op for CrossEntropy {
@@ -36,7 +38,7 @@ impl Op for CrossEntropy {
         if rows != right {
             return Err(ShapeError::Differ { what: "rows of logits and targets", left: rows, right });
         }
-        Ok(vec![TensorType::real([2]), TensorType::real([rows]), TensorType::real([rows])])
+        Ok([1, rows, rows, 2].map(|size| TensorType::real([size])).to_vec())
     }
 
     fn gradient(
@@ -45,20 +47,21 @@ impl Op for CrossEntropy {
         node: NodeId,
         upstream: &[Option<Value>],
     ) -> Result<Vec<Option<Value>>, GraphError> {
-        if upstream[1].is_some() || upstream[2].is_some() {
-            return Err(GraphError::NoGradient { op: self.name(), what: "the losses of single rows" });
+        if upstream[1..].iter().any(Option::is_some) {
+            return Err(GraphError::NoGradient { op: self.name(), what: "anything but its mean" });
         }
-        let Some(dsummary) = upstream[0] else { return Ok(vec![None; 2]) };
+        let Some(dmean) = upstream[0] else { return Ok(vec![None; 2]) };
         let inputs = graph.nodes[node].inputs.clone();
-        let (summary, log_sum_exp) = (Value { node, output: 0 }, Value { node, output: 2 });
-        let operands = [inputs[0], inputs[1], log_sum_exp, summary, dsummary];
+        let (log_sum_exp, summary) = (Value { node, output: 2 }, Value { node, output: 3 });
+        let operands = [inputs[0], inputs[1], log_sum_exp, summary, dmean];
         Ok(vec![Some(graph.add(CrossEntropyBackward, &operands)?), None])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let logits = lowering.contiguous_input(node, 0)?;
         let targets = lowering.input(node, 1);
-        let [summary, losses, log_sum_exp] = [0, 1, 2].map(|output| lowering.output(node, output));
+        let [losses, log_sum_exp, summary] = [1, 2, 3].map(|output| lowering.output(node, output));
+        lowering.alias(node, 0, summary.sliced(0, 0, 1));
         let (rows, vocabulary) = (logits.shape[0], logits.shape[1]);
         lowering.launch(
             node,
@@ -120,8 +123,7 @@ impl Op for CrossEntropyBackward {
 /// # Errors
 /// [`ShapeError::Differ`] where there are not as many targets as rows.
 pub fn cross_entropy(graph: &mut Graph, logits: Value, targets: Value) -> Result<Losses, GraphError> {
-    let summary = graph.add(CrossEntropy, &[logits, targets])?;
-    let rows = Value { node: summary.node, output: 1 };
-    let mean = super::slice(graph, summary, 0, 0, 1)?;
-    Ok(Losses { mean, rows })
+    let mean = graph.add(CrossEntropy, &[logits, targets])?;
+    let output = |output| Value { node: mean.node, output };
+    Ok(Losses { mean, rows: output(1), summary: output(3) })
 }

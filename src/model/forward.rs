@@ -1,0 +1,67 @@
+//! A forward pass as a segment of a tape: tokens in, logits or losses out.
+
+use std::collections::HashMap;
+
+use super::config::GptConfig;
+use super::gpt::build;
+use crate::graph::{GraphError, LoweringError, RewriteReport, Rewrites, TapeBuilder, Value, rewrite};
+use crate::tape::{BufferId, Category, ElementKind};
+
+/// A model that cannot become a tape.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    #[error(transparent)]
+    Lowering(#[from] LoweringError),
+    #[error(transparent)]
+    Tape(#[from] crate::tape::TapeError),
+}
+
+/// Where a forward pass reads and writes.
+#[derive(Clone, Copy, Debug)]
+pub struct ForwardBuffers {
+    /// Words `[B, T]`.
+    pub tokens: BufferId,
+    /// `[B * T, V]`
+    pub logits: BufferId,
+}
+
+/// Declares one persistent buffer for each parameter, in the order of [`GptConfig::parameters`].
+pub fn parameter_buffers(tape: &mut TapeBuilder, config: &GptConfig, suffix: &str, category: Category) -> Vec<BufferId> {
+    config
+        .parameters()
+        .into_iter()
+        .map(|parameter| {
+            let elements = parameter.len() as u64;
+            tape.persistent(format!("{}{suffix}", parameter.name), elements, ElementKind::Real, category)
+        })
+        .collect()
+}
+
+/// Appends a segment that computes logits for `[batch, length]` tokens.
+///
+/// # Errors
+/// A length beyond the model's context, or sizes that no kernel can index.
+pub fn forward_segment(
+    tape: &mut TapeBuilder,
+    config: &GptConfig,
+    parameters: &[BufferId],
+    (batch, length): (usize, usize),
+    rewrites: Rewrites,
+    name: &str,
+) -> Result<(ForwardBuffers, Vec<RewriteReport>), ModelError> {
+    let mut gpt = build(config, batch, length)?;
+    let reports = rewrite(&mut gpt.graph, rewrites, &[]);
+    let positions = (batch * length) as u64;
+    let tokens = tape.persistent(format!("{name}.tokens"), positions, ElementKind::Words, Category::Input);
+    let vocabulary = config.vocabulary_size as u64;
+    let logits =
+        tape.persistent(format!("{name}.logits"), positions * vocabulary, ElementKind::Real, Category::Logits);
+    let mut leaves: HashMap<Value, BufferId> =
+        gpt.parameters.iter().copied().zip(parameters.iter().copied()).collect();
+    leaves.insert(gpt.tokens, tokens);
+    tape.begin_segment(name);
+    tape.lower(&gpt.graph, &leaves, &[(gpt.logits, Some(logits))])?;
+    Ok((ForwardBuffers { tokens, logits }, reports))
+}
