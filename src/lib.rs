@@ -4,6 +4,7 @@
 //! Imports run downwards only: `train` and `check` use `model` and `data`, those use `graph`, which lowers to
 //! `kernel`s on a `tape`, which the `gpu` (or the CPU) executes.
 
+pub mod atomic;
 pub mod data;
 pub mod model;
 pub mod random;

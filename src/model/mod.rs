@@ -1,1 +1,13 @@
 //! The GPT: its configuration, parameters, checkpoints and graph.
+
+pub mod checkpoint;
+pub mod config;
+mod config_json;
+pub mod initialisation;
+pub mod parameters;
+pub mod tensor_file;
+
+pub use checkpoint::{Checkpoint, CheckpointError, resolve_model};
+pub use config::{ConfigError, GptConfig};
+pub use initialisation::{Initialisation, PositionInit, QueryKeyInit};
+pub use parameters::{Parameter, ParameterKind};
