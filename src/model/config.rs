@@ -31,7 +31,7 @@ pub enum ConfigError {
     TooLarge { field: &'static str, value: usize, limit: usize },
     #[error("{heads} heads do not divide width {width}: choose a width that is a multiple of the heads")]
     HeadsDoNotDivideWidth { heads: usize, width: usize },
-    #[error("layer_norm_epsilon is {value}: it must be a positive number below 1")]
+    #[error("layer_norm_epsilon is {value:?}: it must be a positive number below 1")]
     LayerNormEpsilon { value: f64 },
     #[error(
         "the model would have {count} parameters, {bytes} bytes of weights: the largest supported is {limit} parameters"
@@ -194,7 +194,7 @@ mod tests {
         let mut config = GptConfig::new(8, 8, 1, 1, 8).unwrap();
         for value in [0.0, -1e-5, 1.0, f64::NAN, f64::INFINITY] {
             config.layer_norm_epsilon = value;
-            assert!(config.validate().unwrap_err().to_string().contains(&format!("layer_norm_epsilon is {value}")));
+            assert!(config.validate().unwrap_err().to_string().contains(&format!("layer_norm_epsilon is {value:?}:")));
         }
     }
 }
