@@ -55,13 +55,13 @@ pub fn loss_chart(title: &str, records: &[MetricsRecord], references: &[Referenc
     {
         let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
-        root.draw(&Text::new(printable(title), (70, 16), text(20, INK, HPos::Left)))?;
+        root.draw(&Text::new(printable(title), (70, 22), text(20, INK, HPos::Left)))?;
         draw_legend(&root, &training, &validation)?;
         let mut chart = ChartBuilder::on(&root)
             .margin_top(76)
             .margin_bottom(10)
             .margin_left(10)
-            .margin_right(190)
+            .margin_right(if references.is_empty() { 24 } else { 190 })
             .x_label_area_size(44)
             .y_label_area_size(60)
             .build_cartesian_2d(0.0..last_step, low..high)?;
@@ -174,9 +174,9 @@ fn draw_legend(
     training: &[(f64, f64)],
     validation: &[(f64, f64)],
 ) -> Result<(), ChartError> {
-    let latest = training.last().map_or(String::new(), |(step, loss)| format!(": {loss:.3} at step {step}"));
+    let latest = training.last().map_or(String::new(), |(step, loss)| format!(": {} at step {step}", shown(*loss)));
     let lowest = validation.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    let lowest = lowest.map_or(String::new(), |(step, loss)| format!(": lowest {loss:.3} at step {step}"));
+    let lowest = lowest.map_or(String::new(), |(step, loss)| format!(": lowest {} at step {step}", shown(*loss)));
     for (left, colour, width, label) in
         [(70, TRAINING, 1, format!("training loss{latest}")), (370, VALIDATION, 2, format!("validation loss{lowest}"))]
     {
@@ -191,6 +191,11 @@ fn draw_legend(
 
 fn text(size: i32, colour: RGBColor, anchor: HPos) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&colour).pos(Pos::new(anchor, VPos::Center))
+}
+
+/// A loss as the legend states it.
+fn shown(loss: f64) -> String {
+    if loss.abs() < 1000.0 { format!("{loss:.3}") } else { format!("{loss:.2e}") }
 }
 
 /// The label of a step; none between two steps, where a short axis has ticks too.
@@ -263,24 +268,24 @@ mod tests {
     fn any_run_can_be_drawn() {
         let with = |train_loss, val_loss| MetricsRecord { step: 3, train_loss, val_loss, ..MetricsRecord::default() };
         let endless = |step| MetricsRecord { step, ..with(Some(2.0), None) };
-        for (records, references, points) in [
-            (vec![], vec![], 0),
-            (vec![], references(), 0),
-            (run(1), references(), 2),
-            (run(1), vec![], 2),
-            (run(2), references(), 3),
-            (vec![with(None, None)], vec![], 0),
-            (vec![with(Some(f64::NAN), Some(f64::INFINITY))], references(), 0),
-            (vec![with(Some(f64::MAX), Some(-1.0))], references(), 2),
-            (vec![with(Some(f64::MAX), Some(f64::MIN))], vec![], 2),
-            (vec![with(Some(2.0), Some(2.0)); 3], vec![], 6),
-            (vec![with(Some(0.0), None)], vec![ReferenceLoss { label: "x".into(), loss: 0.0 }], 1),
-            (vec![with(Some(0.0), None)], vec![ReferenceLoss { label: "x".into(), loss: f64::NAN }], 1),
-            (vec![endless(0), endless(u64::MAX)], vec![], 2),
+        for (records, references, empty) in [
+            (vec![], vec![], true),
+            (vec![], references(), true),
+            (run(1), references(), false),
+            (run(1), vec![], false),
+            (run(2), references(), false),
+            (vec![with(None, None)], vec![], true),
+            (vec![with(Some(f64::NAN), Some(f64::INFINITY))], references(), true),
+            (vec![with(Some(f64::MAX), Some(-1.0))], references(), false),
+            (vec![with(Some(f64::MAX), Some(f64::MIN))], vec![], false),
+            (vec![with(Some(2.0), Some(2.0)); 3], vec![], false),
+            (vec![with(Some(0.0), None)], vec![ReferenceLoss { label: "x".into(), loss: 0.0 }], false),
+            (vec![with(Some(0.0), None)], vec![ReferenceLoss { label: "x".into(), loss: f64::NAN }], false),
+            (vec![endless(0), endless(u64::MAX)], vec![], false),
         ] {
             let svg = loss_chart("a run", &records, &references).unwrap();
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-            assert_eq!(svg.contains("no loss was measured yet"), points == 0, "{records:?}");
+            assert_eq!(svg.contains("no loss was measured yet"), empty, "{records:?}");
         }
     }
 
