@@ -4,9 +4,11 @@
 //! Imports run downwards only: `train` and `check` use `model` and `data`, those use `graph`, which lowers to
 //! `kernel`s on a `tape`, which the `gpu` (or the CPU) executes.
 
+pub mod atomic;
 pub mod check;
 pub mod data;
 pub mod gpu;
+pub mod graph;
 pub mod kernel;
 pub mod model;
 pub mod random;

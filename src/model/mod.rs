@@ -1,1 +1,16 @@
 //! The GPT: its configuration, parameters, checkpoints and graph.
+
+pub mod checkpoint;
+pub mod config;
+mod config_json;
+pub mod forward;
+pub mod gpt;
+pub mod initialisation;
+pub mod parameters;
+pub mod sampling;
+pub mod tensor_file;
+
+pub use checkpoint::{Checkpoint, CheckpointError, resolve_model};
+pub use config::{ConfigError, GptConfig};
+pub use initialisation::{Initialisation, PositionInit, QueryKeyInit};
+pub use parameters::{Parameter, ParameterKind};

@@ -1,1 +1,27 @@
 //! The training job: configuration, schedule, loop and the files of a run.
+
+#[cfg(feature = "cli")]
+pub mod chart;
+pub mod metrics;
+pub mod optimizer_state;
+pub mod presets;
+pub mod program;
+pub mod run_directory;
+pub mod samples;
+pub mod schedule;
+pub mod settings;
+#[cfg(feature = "cli")]
+mod settings_toml;
+mod settings_validation;
+pub mod trainer_state;
+pub mod training_checkpoint;
+
+pub use metrics::{MetricsLog, MetricsRecord};
+pub use optimizer_state::OptimizerState;
+pub use presets::Preset;
+pub use run_directory::RunDirectory;
+pub use samples::SampleLog;
+pub use schedule::LearningRateSchedule;
+pub use settings::{Settings, SettingsError, SettingsOverride};
+pub use trainer_state::TrainerState;
+pub use training_checkpoint::TrainingCheckpoint;
