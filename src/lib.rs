@@ -6,7 +6,10 @@
 
 pub mod atomic;
 pub mod check;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod data;
+mod fingerprint;
 pub mod gpu;
 pub mod graph;
 pub mod kernel;

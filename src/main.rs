@@ -1,1 +1,7 @@
-fn main() {}
+//! The `headlight` program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    headlight::cli::main()
+}

@@ -4,6 +4,7 @@ pub mod checkpoint;
 pub mod config;
 mod config_json;
 pub mod forward;
+pub mod generate;
 pub mod gpt;
 pub mod initialisation;
 pub mod parameters;

@@ -7,11 +7,13 @@ mod check;
 mod exec_cpu;
 mod exec_gpu;
 mod executor;
+mod fingerprint;
 mod host_buffer;
 mod kernel;
 mod launch;
 mod parameters;
 mod plan;
+mod print;
 
 pub use case::{Case, Operand, Tolerance, normal, words};
 pub use check::{LaunchFault, check_launch};
@@ -23,3 +25,4 @@ pub use kernel::{Cost, Design, DesignInfo, Kernel, KernelDefinition, Mutant, Pre
 pub use launch::{BufferWindow, Launch};
 pub use parameters::{AnyParameters, FieldLayout, KernelParameters, kernel_parameters};
 pub use plan::{BufferId, Category, ElementKind, Segment, Tape, TapeBuffer, TapeError};
+pub use print::print_tape;

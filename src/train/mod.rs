@@ -6,6 +6,8 @@ pub mod metrics;
 pub mod optimizer_state;
 pub mod presets;
 pub mod program;
+#[cfg(feature = "cli")]
+pub mod run;
 pub mod run_directory;
 pub mod samples;
 pub mod schedule;
@@ -13,6 +15,8 @@ pub mod settings;
 #[cfg(feature = "cli")]
 mod settings_toml;
 mod settings_validation;
+pub mod text;
+pub mod trainer;
 pub mod trainer_state;
 pub mod training_checkpoint;
 

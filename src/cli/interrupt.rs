@@ -1,0 +1,20 @@
+//! Ctrl-C: the first asks the run to finish its step and save, the second ends the program at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Listens from now on; the flag becomes true with the first signal.
+///
+/// # Errors
+/// The system refuses a handler.
+pub fn listen() -> anyhow::Result<Arc<AtomicBool>> {
+    let asked = Arc::new(AtomicBool::new(false));
+    let flag = asked.clone();
+    ctrlc::set_handler(move || {
+        if flag.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+        eprintln!("\ninterrupted: finishing the step and saving (once more to quit at once)");
+    })?;
+    Ok(asked)
+}

@@ -1,0 +1,94 @@
+//! The command line: arguments, what is printed, exit codes. All the work is done below.
+
+mod device;
+mod generate;
+mod info;
+mod interrupt;
+mod parity;
+mod progress;
+mod shell;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Train small GPTs on hand-written WGSL kernels, each checked element by element against a CPU reference.
+#[derive(Parser)]
+#[command(name = "headlight", version, arg_required_else_help = true)]
+pub struct Arguments {
+    /// More detail on standard error (-v, -vv); HEADLIGHT_LOG takes tracing filters
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a GPT and write samples, a loss curve, metrics and checkpoints
+    Train(Box<train::Arguments>),
+    /// Continue a prompt with a trained model
+    Generate(generate::Arguments),
+    /// Check every kernel, design and case against its CPU twin, element by element
+    Parity(parity::Arguments),
+    /// List the adapters, and say which one is used and why
+    Info(info::Arguments),
+    /// Print a completion script for a shell
+    Completions(shell::Completions),
+    /// Print the manual page, or write one page a command into a directory
+    Man(shell::Man),
+}
+
+/// How a command ended, short of an error.
+pub enum Outcome {
+    Fine,
+    /// A check did not hold.
+    CheckFailed,
+    /// The user interrupted it.
+    Interrupted,
+}
+
+/// Runs the program: 0 fine, 1 a check failed, 2 wrong usage or input, 130 interrupted.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    start_tracing(arguments.verbose);
+    let outcome = pollster::block_on(async {
+        match arguments.command {
+            Command::Train(arguments) => train::run(*arguments).await,
+            Command::Generate(arguments) => generate::run(arguments).await,
+            Command::Parity(arguments) => parity::run(arguments).await,
+            Command::Info(arguments) => info::run(arguments).await,
+            Command::Completions(arguments) => shell::completions(&arguments),
+            Command::Man(arguments) => shell::man(&arguments),
+        }
+    });
+    match outcome {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::CheckFailed) => ExitCode::from(1),
+        Ok(Outcome::Interrupted) => ExitCode::from(130),
+        // A reader that closed the pipe has read what it wanted.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn start_tracing(verbose: u8) {
+    let level = match verbose {
+        0 => "headlight=warn,error",
+        1 => "headlight=debug,warn",
+        _ => "trace",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("HEADLIGHT_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+}

@@ -1,0 +1,103 @@
+//! `headlight parity`: the proof that this adapter computes what the CPU reference does.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use serde_json::json;
+
+use super::device::{DeviceArgument, open};
+use super::Outcome;
+use crate::check::parity::{Outcome as CaseOutcome, run_case};
+use crate::gpu::Pipelines;
+use crate::kernel::KERNELS;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Only kernels, designs and cases whose name contains this text
+    filter: Option<String>,
+    /// All designs that run here, or only the one a plan would choose
+    #[arg(long, value_enum, default_value_t = Designs::All)]
+    designs: Designs,
+    /// Write every result to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceArgument,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Designs {
+    All,
+    Chosen,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let mut file = match &arguments.json {
+        Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))
+            .map_err(|error| anyhow::anyhow!("{error:#}"))?),
+        None => None,
+    };
+    let (gpu, line) = open(&arguments.device.device).await?;
+    let Some(gpu) = gpu else {
+        bail!("parity compares an adapter with the CPU reference, and there is no adapter to compare ({line})");
+    };
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}")?;
+    let mut pipelines = Pipelines::default();
+    let (mut passed, mut failed, mut unsupported) = (0, 0, 0);
+    let mut rows = Vec::new();
+    for kernel in KERNELS {
+        for design in (kernel.designs)() {
+            for case in (kernel.cases)() {
+                let name = format!("{}/{}[{}]", kernel.name, design.name, case.name);
+                if arguments.filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
+                    continue;
+                }
+                let parameters = case.parameters.as_any();
+                if let Err(reason) = design.fits(parameters, &gpu.profile) {
+                    unsupported += 1;
+                    rows.push(json!({ "name": name, "result": "unsupported", "reason": reason }));
+                    continue;
+                }
+                let chosen = kernel.choose(parameters, &gpu.profile).is_some_and(|chosen| chosen.name == design.name);
+                if arguments.designs == Designs::Chosen && !chosen {
+                    continue;
+                }
+                let outcome = match run_case(&gpu, &mut pipelines, kernel, design, &case).await {
+                    Ok(outcome) => outcome,
+                    Err(error) => CaseOutcome::BadReference { reason: error.to_string() },
+                };
+                let word = if outcome.passed() { "ok" } else { "FAILED" };
+                writeln!(out, "{word:<6} {name}: {outcome}")?;
+                *(if outcome.passed() { &mut passed } else { &mut failed }) += 1;
+                let worst = outcome.worst().map(|worst| {
+                    json!({
+                        "operand": worst.operand, "index": worst.index, "found": worst.found,
+                        "expected": worst.expected, "error": (worst.found - worst.expected).abs(),
+                        "share_of_tolerance": worst.share,
+                    })
+                });
+                rows.push(json!({
+                    "name": name, "kernel": kernel.name, "design": design.name, "case": case.name, "chosen": chosen,
+                    "result": if outcome.passed() { "passed" } else { "failed" },
+                    "detail": outcome.to_string(), "worst": worst,
+                }));
+            }
+        }
+    }
+    writeln!(out, "{passed} passed, {failed} failed, {unsupported} not supported by their design on this adapter")?;
+    if let Some(file) = &mut file {
+        let report = json!({
+            "adapter": gpu.profile.name, "backend": gpu.profile.backend, "driver": gpu.profile.driver,
+            "passed": passed, "failed": failed, "unsupported": unsupported, "results": rows,
+        });
+        writeln!(file, "{report:#}")?;
+    }
+    if passed + failed == 0 {
+        bail!("no case was run: no name contains '{}'", arguments.filter.unwrap_or_default());
+    }
+    Ok(if failed == 0 { Outcome::Fine } else { Outcome::CheckFailed })
+}

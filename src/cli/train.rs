@@ -1,0 +1,118 @@
+//! `headlight train`
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::bail;
+
+use super::device::open;
+use super::progress::{Progress, attention_line};
+use super::{Outcome, interrupt};
+use crate::gpu::Choice;
+use crate::graph::Reuse;
+use crate::tape::print_tape;
+use crate::train::program::build_program;
+use crate::train::run::{Ending, Run};
+use crate::train::run_directory::RunDirectory;
+use crate::train::settings::{Settings, SettingsOverride};
+use crate::train::text::TrainingText;
+use crate::train::trainer::program_spec;
+use crate::train::training_checkpoint::TrainingCheckpoint;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    settings: SettingsOverride,
+    /// Read settings from this TOML file; flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Continue the run in this directory from its last checkpoint
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "out"])]
+    resume: Option<PathBuf>,
+    /// End after this step as an interruption would; --steps stays the length of the schedule
+    #[arg(long, value_name = "N")]
+    stop_after: Option<u64>,
+    /// Print the graph, the plan and its buffers of the run, and end
+    #[arg(long)]
+    print_plan: bool,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let file = match (&arguments.resume, &arguments.config) {
+        (Some(directory), _) => {
+            let config = directory.join("config.toml");
+            if !config.is_file() {
+                bail!("{} holds no run: it has no config.toml", directory.display());
+            }
+            SettingsOverride::read(&config)?
+        }
+        (None, Some(file)) => SettingsOverride::read(file)?,
+        (None, None) => SettingsOverride::default(),
+    };
+    let mut settings = Settings::resolve(file, arguments.settings);
+    if let Some(directory) = &arguments.resume {
+        // The run may have been moved since it was written.
+        settings.out.clone_from(directory);
+    }
+    settings.validate()?;
+    if arguments.print_plan {
+        return print_plan(&settings).await;
+    }
+
+    let (directory, resumed) = match &arguments.resume {
+        Some(path) => {
+            let directory = RunDirectory::resume(path)?;
+            let checkpoint = TrainingCheckpoint::read(&directory.last())?;
+            (directory, Some(checkpoint))
+        }
+        None => {
+            // What would be refused anyway is refused before a directory is made.
+            TrainingText::load(&settings)?;
+            let directory = RunDirectory::create(&settings.out)?;
+            settings.write(&directory.config())?;
+            (directory, None)
+        }
+    };
+    let (gpu, line) = open(&device(&settings)).await?;
+    println!("{line}");
+    let mut progress = Progress::new(interrupt::listen()?);
+    let mut run = Run::open(gpu.as_ref(), &directory, &settings, resumed, &mut progress).await?;
+    let ending = run.train(arguments.stop_after, &mut progress).await;
+    progress.finish();
+    let place = directory.path().display();
+    match ending? {
+        Ending::Complete => {
+            println!("done: {place} holds loss.svg, samples.txt, metrics.jsonl and the models best/ and last/");
+            println!("next: headlight generate --model {place} --prompt TEXT");
+            Ok(Outcome::Fine)
+        }
+        Ending::StoppedAfter(step) => {
+            println!("stopped after step {step}; go on with: headlight train --resume {place}");
+            Ok(Outcome::Fine)
+        }
+        Ending::Interrupted(step) => {
+            println!("interrupted after step {step}, which is saved; go on with: headlight train --resume {place}");
+            Ok(Outcome::Interrupted)
+        }
+    }
+}
+
+fn device(settings: &Settings) -> Choice {
+    match settings.device.parse() {
+        Ok(choice) => choice,
+        Err(never) => match never {},
+    }
+}
+
+async fn print_plan(settings: &Settings) -> anyhow::Result<Outcome> {
+    let text = TrainingText::load(settings)?;
+    let (gpu, line) = open(&device(settings)).await?;
+    let profile = gpu.as_ref().map(|gpu| &gpu.profile);
+    let program = build_program(&program_spec(settings, text.tokenizer.vocabulary_size())?, profile, Reuse::Pooled)?;
+    let attention = attention_line(&program.rewrites);
+    let plan = print_tape(&program.tape);
+    let graph = &program.graph_text;
+    let printed = format!("# {line}\n# {attention}\n\n# graph of a micro-step, forward and backward\n{graph}\n{plan}");
+    std::io::stdout().write_all(printed.as_bytes())?;
+    Ok(Outcome::Fine)
+}

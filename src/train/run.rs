@@ -1,0 +1,348 @@
+//! A run: the loop around the trainer, and what it leaves in its directory.
+
+use std::sync::Arc;
+
+use web_time::Instant;
+
+use super::chart::{ChartError, ReferenceLoss, loss_chart};
+use super::metrics::{MetricsError, MetricsLog, MetricsRecord, read_metrics};
+use super::run_directory::RunDirectory;
+use super::samples::SampleLog;
+use super::settings::Settings;
+use super::text::{TrainingText, TrainingTextError};
+use super::trainer::{StepReport, Trainer, TrainerError};
+use super::trainer_state::{TrainerState, TrainerStateError};
+use super::training_checkpoint::{TrainingCheckpoint, TrainingCheckpointError};
+use crate::atomic::{FileError, write_file};
+use crate::data::tokenizer::{Tokenizer, TokenizerJsonError};
+use crate::fingerprint::Fingerprint;
+use crate::gpu::Gpu;
+use crate::model::checkpoint::{Checkpoint, CheckpointError};
+use crate::model::sampling::Sampling;
+
+/// How samples are drawn while training: a little cooler than the model's own probabilities.
+const SAMPLE_TEMPERATURE: f64 = 0.8;
+
+/// Why a run ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Trainer(#[from] TrainerError),
+    #[error(transparent)]
+    Text(#[from] TrainingTextError),
+    #[error(transparent)]
+    Checkpoint(#[from] TrainingCheckpointError),
+    #[error(transparent)]
+    Model(#[from] CheckpointError),
+    #[error(transparent)]
+    State(#[from] TrainerStateError),
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    #[error(transparent)]
+    Chart(#[from] ChartError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("the checkpoint's tokenizer.json: {0}")]
+    Tokenizer(#[from] TokenizerJsonError),
+    #[error("the checkpoint has no tokenizer.json")]
+    NoTokenizer,
+    #[error("the run's checkpoint is at step {step}, beyond its {steps} steps")]
+    BeyondEnd { step: u64, steps: u64 },
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All steps are done.
+    Complete,
+    /// After as many steps as were asked for.
+    StoppedAfter(u64),
+    /// The user asked to stop; everything up to this step is saved.
+    Interrupted(u64),
+}
+
+/// Who watches a run.
+pub trait Observer {
+    /// The run begins, `done` of `steps` behind it.
+    fn begins(&mut self, trainer: &Trainer, text: &TrainingText, done: u64, steps: u64);
+    /// A step's report has come in.
+    fn step(&mut self, report: &StepReport, tokens_per_second: f64);
+    /// A line went into the metrics.
+    fn logged(&mut self, record: &MetricsRecord);
+    /// Something worth a line of its own.
+    fn notice(&mut self, text: &str);
+    /// Whether the user asked to stop.
+    fn wants_to_stop(&self) -> bool;
+}
+
+/// A run under way.
+pub struct Run<'a> {
+    directory: &'a RunDirectory,
+    settings: &'a Settings,
+    text: TrainingText,
+    trainer: Trainer,
+    metrics: MetricsLog,
+    samples: SampleLog,
+    best: Option<f64>,
+    plan_fingerprint: String,
+    /// Seconds and tokens before this process took over.
+    earlier: (f64, u64),
+    began: Instant,
+    first_step: u64,
+    /// Seconds spent in training steps since the last line of metrics, and the steps done in them.
+    since_line: (f64, u64),
+    last_report: Option<StepReport>,
+    last_evaluated: Option<u64>,
+}
+
+impl<'a> Run<'a> {
+    /// Sets a run up, from the beginning or from its last checkpoint.
+    ///
+    /// # Errors
+    /// Text that is missing or differs from the checkpoint's, settings that differ, a model that does not fit.
+    pub async fn open(
+        gpu: Option<&Arc<Gpu>>,
+        directory: &'a RunDirectory,
+        settings: &'a Settings,
+        resumed: Option<TrainingCheckpoint>,
+        observer: &mut impl Observer,
+    ) -> Result<Self, RunError> {
+        let text = TrainingText::load(settings)?;
+        let mut trainer = Trainer::new(gpu, settings, text.tokenizer.vocabulary_size()).await?;
+        let plan_fingerprint = trainer.program.tape.fingerprint(gpu.map(|gpu| &gpu.profile));
+        let (mut best, mut earlier, mut samples_length) = (None, (0.0, 0), 0);
+        if let Some(checkpoint) = resumed {
+            let state = &checkpoint.trainer;
+            let stored = checkpoint.model.tokenizer.as_deref().ok_or(RunError::NoTokenizer)?;
+            text.check_same(&Tokenizer::from_json(stored)?, &state.text_fingerprint)?;
+            state.check_settings(&settings.trajectory())?;
+            if state.step > settings.steps {
+                return Err(RunError::BeyondEnd { step: state.step, steps: settings.steps });
+            }
+            if state.plan_fingerprint != plan_fingerprint {
+                observer.notice("resuming on another adapter, driver or plan: the run goes on, but not bit for bit as it would have");
+            }
+            trainer.load(&checkpoint.model.parameters, &checkpoint.optimizer, state.step)?;
+            (best, earlier, samples_length) =
+                (state.best_validation_loss, (state.elapsed_seconds, state.tokens), state.samples_length);
+        }
+        let first_step = trainer.step();
+        Ok(Self {
+            metrics: MetricsLog::open(&directory.metrics(), first_step)?,
+            samples: SampleLog::open(&directory.samples(), samples_length)?,
+            directory,
+            settings,
+            text,
+            trainer,
+            best,
+            plan_fingerprint,
+            earlier,
+            began: Instant::now(),
+            first_step,
+            since_line: (0.0, 0),
+            last_report: None,
+            last_evaluated: None,
+        })
+    }
+
+    /// Trains until the last step, until `stop_after`, or until the observer wants to stop; then saves.
+    ///
+    /// # Errors
+    /// A loss that is not finite, a device that fails, a disk that is full. What was saved before stays.
+    pub async fn train(&mut self, stop_after: Option<u64>, observer: &mut impl Observer) -> Result<Ending, RunError> {
+        let steps = self.settings.steps;
+        let target = stop_after.unwrap_or(steps).min(steps);
+        observer.begins(&self.trainer, &self.text, self.first_step, steps);
+        if self.first_step == 0 {
+            let loss = self.evaluate(observer).await?;
+            self.log(0, None, Some(loss), observer)?;
+        }
+        while self.trainer.step() < target {
+            if observer.wants_to_stop() {
+                self.flush(observer).await?;
+                self.save().await?;
+                self.draw_chart()?;
+                return Ok(Ending::Interrupted(self.trainer.step()));
+            }
+            let began = Instant::now();
+            let report = self.trainer.train_step(&self.text.training).await?;
+            self.since_line.0 += began.elapsed().as_secs_f64();
+            self.since_line.1 += 1;
+            if let Some(report) = report {
+                self.reported(report, false, observer)?;
+            }
+            self.scheduled(observer).await?;
+        }
+        self.flush(observer).await?;
+        if target == steps {
+            self.finish(observer).await?;
+            return Ok(Ending::Complete);
+        }
+        self.save().await?;
+        self.draw_chart()?;
+        Ok(Ending::StoppedAfter(target))
+    }
+
+    /// What is due after the step just queued: evaluation, sample, checkpoint.
+    async fn scheduled(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
+        let step = self.trainer.step();
+        let due = |every: u64| every > 0 && step.is_multiple_of(every);
+        // The end has an order of its own.
+        if step == self.settings.steps {
+            return Ok(());
+        }
+        if due(self.settings.evaluate_every) {
+            self.measure(observer).await?;
+        }
+        if due(self.settings.sample_every) {
+            self.sample(observer).await?;
+        }
+        if due(self.settings.checkpoint_every) {
+            self.flush(observer).await?;
+            self.save().await?;
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
+        if self.last_evaluated != Some(self.trainer.step()) {
+            self.measure(observer).await?;
+        }
+        if self.first_step < self.settings.steps || self.samples.length() == 0 {
+            self.sample(observer).await?;
+        }
+        self.save().await?;
+        self.draw_chart()
+    }
+
+    /// Waits for every report; the last step's is logged by whoever asked.
+    async fn flush(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
+        let began = Instant::now();
+        while let Some(report) = self.trainer.next_report().await? {
+            self.since_line.0 += began.elapsed().as_secs_f64();
+            self.reported(report, false, observer)?;
+        }
+        Ok(())
+    }
+
+    fn reported(&mut self, report: StepReport, measured: bool, observer: &mut impl Observer) -> Result<(), RunError> {
+        observer.step(&report, self.tokens_per_second().unwrap_or(0.0));
+        self.last_report = Some(report);
+        let due = self.settings.log_every > 0 && report.step.is_multiple_of(self.settings.log_every);
+        if due && !measured { self.log(report.step, Some(report), None, observer) } else { Ok(()) }
+    }
+
+    /// Evaluates, logs the step with its validation loss, keeps the best model, draws the curve.
+    async fn measure(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
+        let step = self.trainer.step();
+        while let Some(report) = self.trainer.next_report().await? {
+            self.reported(report, report.step == step, observer)?;
+        }
+        let loss = self.evaluate(observer).await?;
+        let report = self.last_report.filter(|report| report.step == step);
+        self.log(step, report, Some(loss), observer)?;
+        if self.best.is_none_or(|best| loss < best) {
+            self.best = Some(loss);
+            self.model().await?.save(&self.directory.best())?;
+        }
+        self.draw_chart()
+    }
+
+    async fn evaluate(&mut self, _: &mut impl Observer) -> Result<f64, RunError> {
+        self.last_evaluated = Some(self.trainer.step());
+        Ok(self.trainer.evaluate(&self.text.validation, self.settings.evaluation_batches).await?)
+    }
+
+    fn tokens_per_second(&self) -> Option<f64> {
+        let (seconds, steps) = self.since_line;
+        (seconds > 0.0 && steps > 0).then(|| (steps * self.settings.tokens_per_step()) as f64 / seconds)
+    }
+
+    fn log(
+        &mut self,
+        step: u64,
+        report: Option<StepReport>,
+        val_loss: Option<f64>,
+        observer: &mut impl Observer,
+    ) -> Result<(), RunError> {
+        let record = MetricsRecord {
+            step,
+            train_loss: report.map(|report| report.train_loss),
+            val_loss,
+            learning_rate: report.map_or(0.0, |report| report.learning_rate),
+            grad_norm: report.map(|report| report.grad_norm),
+            tokens_per_second: self.tokens_per_second(),
+            seconds: self.seconds(),
+        };
+        self.since_line = (0.0, 0);
+        self.metrics.append(&record)?;
+        observer.logged(&record);
+        Ok(())
+    }
+
+    fn seconds(&self) -> f64 {
+        self.earlier.0 + self.began.elapsed().as_secs_f64()
+    }
+
+    async fn sample(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
+        let tokenizer = &self.text.tokenizer;
+        let start = tokenizer.id("\n").unwrap_or(0);
+        let sampling = Sampling { temperature: SAMPLE_TEMPERATURE, top_k: None, seed: self.settings.seed };
+        let tokens = self.trainer.sample(&[start], self.settings.sample_length, &sampling).await?;
+        let text = tokenizer.decode(&tokens);
+        self.samples.append(self.trainer.step(), &text)?;
+        observer.notice(&format!("sample at step {}:\n{text}", self.trainer.step()));
+        Ok(())
+    }
+
+    async fn model(&self) -> Result<Checkpoint, RunError> {
+        let (parameters, _) = self.trainer.snapshot().await?;
+        let tokenizer = Some(self.text.tokenizer.to_json());
+        Ok(Checkpoint { config: self.trainer.config.clone(), parameters, tokenizer })
+    }
+
+    /// Writes the `last` checkpoint; whatever the step reported was read before.
+    async fn save(&mut self) -> Result<(), RunError> {
+        self.metrics.sync()?;
+        self.samples.sync()?;
+        let (parameters, optimizer) = self.trainer.snapshot().await?;
+        let tokenizer = self.text.tokenizer.to_json();
+        let step = self.trainer.step();
+        let trainer = TrainerState {
+            step,
+            seed: self.settings.seed,
+            settings: self.settings.trajectory(),
+            best_validation_loss: self.best,
+            plan_fingerprint: self.plan_fingerprint.clone(),
+            tokenizer_fingerprint: Fingerprint::of(tokenizer.as_bytes()).to_string(),
+            text_fingerprint: self.text.fingerprint.clone(),
+            elapsed_seconds: self.seconds(),
+            tokens: self.earlier.1 + (step - self.first_step) * self.settings.tokens_per_step(),
+            samples_length: self.samples.length(),
+        };
+        let model = Checkpoint { config: self.trainer.config.clone(), parameters, tokenizer: Some(tokenizer) };
+        TrainingCheckpoint { model, optimizer, trainer }.save(&self.directory.last())?;
+        Ok(())
+    }
+
+    fn draw_chart(&self) -> Result<(), RunError> {
+        let records = read_metrics(&self.directory.metrics())?;
+        let references = &self.text.references;
+        let lines = [
+            ("uniform (ln V)", references.uniform),
+            ("unigram", references.unigram),
+            ("bigram", references.bigram),
+        ]
+        .map(|(label, loss)| ReferenceLoss { label: label.into(), loss });
+        let settings = self.settings;
+        let title = format!(
+            "{} on {}, {} attention, seed {}",
+            settings.preset.name(),
+            settings.data.join(" "),
+            format!("{:?}", settings.attention).to_lowercase(),
+            settings.seed
+        );
+        let chart = loss_chart(&title, &records, &lines)?;
+        Ok(write_file(&self.directory.chart(), chart.as_bytes())?)
+    }
+}

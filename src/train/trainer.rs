@@ -1,0 +1,295 @@
+//! The trainer: weights, moments and batches on a device, one optimizer step at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::optimizer_state::OptimizerState;
+use super::program::{Optimizer, Program, ProgramSpec, StepScalars, build_program, segment};
+use super::schedule::LearningRateSchedule;
+use super::settings::{AttentionKind, Settings};
+use crate::data::batches::{BatchError, evaluation_batches, training_batch};
+use crate::gpu::{Gpu, Pipelines};
+use crate::graph::{Reuse, Rewrites};
+use crate::model::config::{ConfigError, GptConfig};
+use crate::model::forward::ModelError;
+use crate::model::generate::{Forward, GenerationError};
+use crate::model::sampling::Sampling;
+use crate::tape::{BufferId, ExecutionError, Executor, PendingStatus, StatusReader};
+
+/// Why training stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainerError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error("step {step}: {source}")]
+    Execution { step: u64, source: ExecutionError },
+    #[error("step {step}: {source}")]
+    Generation { step: u64, source: GenerationError },
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    #[error(
+        "step {step}: the loss is {loss} and the gradient norm {grad_norm}: the weights were left as they were after \
+         step {before}; a lower --learning-rate or --clip 1 usually helps"
+    )]
+    NotFinite { step: u64, before: u64, loss: f64, grad_norm: f64 },
+}
+
+/// What an optimizer step reported.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepReport {
+    /// Counted from 1.
+    pub step: u64,
+    /// Mean cross-entropy over the step's batch.
+    pub train_loss: f64,
+    /// Norm of all gradients together, before clipping.
+    pub grad_norm: f64,
+    pub learning_rate: f64,
+}
+
+/// A model in training.
+pub struct Trainer {
+    pub config: GptConfig,
+    pub program: Program,
+    executor: Executor,
+    status: StatusReader,
+    summaries: StatusReader,
+    pending: VecDeque<(u64, f64, PendingStatus)>,
+    optimizer: Optimizer,
+    schedule: LearningRateSchedule,
+    batch: usize,
+    accumulation: usize,
+    seed: u64,
+    /// Steps queued so far.
+    step: u64,
+}
+
+/// The tape that a run of these settings needs.
+///
+/// # Errors
+/// Sizes that make no model.
+pub fn program_spec(settings: &Settings, vocabulary_size: usize) -> Result<ProgramSpec, ConfigError> {
+    Ok(ProgramSpec {
+        config: settings.model(vocabulary_size)?,
+        batch: settings.batch,
+        context_length: settings.context_length,
+        accumulation: settings.accumulation,
+        rewrites: match settings.attention {
+            AttentionKind::Naive => Rewrites::Naive,
+            AttentionKind::Fused => Rewrites::Fused,
+        },
+        optimizer: Optimizer {
+            beta1: settings.beta1,
+            beta2: settings.beta2,
+            epsilon: settings.epsilon,
+            weight_decay: settings.weight_decay,
+            clip: settings.clip,
+        },
+    })
+}
+
+impl Trainer {
+    /// Plans the run and sets it up on `gpu`, or on the CPU executor where that is `None`. Weights are those of the
+    /// settings' seed; [`Trainer::load`] replaces them.
+    ///
+    /// # Errors
+    /// Sizes that make no model or do not fit the adapter.
+    pub async fn new(
+        gpu: Option<&Arc<Gpu>>,
+        settings: &Settings,
+        vocabulary_size: usize,
+    ) -> Result<Self, TrainerError> {
+        let spec = program_spec(settings, vocabulary_size)?;
+        let program = build_program(&spec, gpu.map(|gpu| &gpu.profile), Reuse::Pooled)?;
+        let at_start = |source| TrainerError::Execution { step: 0, source };
+        let mut pipelines = Pipelines::default();
+        let executor = Executor::new(gpu, program.tape.clone(), &mut pipelines).await.map_err(at_start)?;
+        let buffers = &program.buffers;
+        let status = StatusReader::new(&executor, vec![buffers.loss, buffers.control, buffers.flags]).await;
+        let summaries = StatusReader::new(&executor, vec![buffers.summary]).await;
+        let mut trainer = Self {
+            status: status.map_err(at_start)?,
+            summaries: summaries.map_err(at_start)?,
+            config: spec.config,
+            program,
+            executor,
+            pending: VecDeque::new(),
+            optimizer: spec.optimizer,
+            schedule: settings.schedule(),
+            batch: settings.batch,
+            accumulation: settings.accumulation,
+            seed: settings.seed,
+            step: 0,
+        };
+        let parameters = settings.initialisation().values(&trainer.config);
+        let optimizer = OptimizerState::zeros(&trainer.config);
+        trainer.load(&parameters, &optimizer, 0)?;
+        Ok(trainer)
+    }
+
+    /// Puts weights and moments in place, as they were after `step` steps.
+    ///
+    /// # Errors
+    /// Tensors of another number or size than the model's.
+    pub fn load(
+        &mut self,
+        parameters: &[Vec<f32>],
+        optimizer: &OptimizerState,
+        step: u64,
+    ) -> Result<(), TrainerError> {
+        let buffers = &self.program.buffers;
+        for (places, values) in [
+            (&buffers.parameters, parameters),
+            (&buffers.first_moments, &optimizer.first_moments[..]),
+            (&buffers.second_moments, &optimizer.second_moments[..]),
+        ] {
+            for (&buffer, values) in places.iter().zip(values) {
+                self.executor.write(buffer, values).map_err(|source| TrainerError::Execution { step, source })?;
+            }
+        }
+        self.step = step;
+        Ok(())
+    }
+
+    /// Steps queued so far.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Queues one optimizer step and returns the report of an earlier one, if one has come in by now.
+    ///
+    /// # Errors
+    /// [`TrainerError::NotFinite`] naming the first bad step; the weights are still those before it.
+    pub async fn train_step(&mut self, tokens: &[u32]) -> Result<Option<StepReport>, TrainerError> {
+        let step = self.step + 1;
+        let at = |source| TrainerError::Execution { step, source };
+        let learning_rate = self.schedule.rate(self.step);
+        let buffers = &self.program.buffers;
+        for micro_batch in 0..self.accumulation {
+            let first_sample = (micro_batch * self.batch) as u64;
+            let batch =
+                training_batch(tokens, self.batch, self.config.context_length, self.seed, self.step, first_sample)?;
+            let scalars = StepScalars { first_micro_batch: micro_batch == 0, learning_rate, step: self.step };
+            self.executor.write(buffers.scalars, &scalars.values(&self.optimizer)).map_err(at)?;
+            self.executor.write_words(buffers.tokens, &batch.inputs).map_err(at)?;
+            self.executor.write_words(buffers.targets, &batch.targets).map_err(at)?;
+            self.executor.run(segment::MICRO_STEP).map_err(at)?;
+        }
+        self.executor.run(segment::UPDATE).map_err(at)?;
+        let pending = self.status.begin(&self.executor).map_err(at)?;
+        self.pending.push_back((step, learning_rate, pending));
+        self.step = step;
+        match self.pending.len() {
+            0 | 1 => Ok(None),
+            _ => self.next_report().await,
+        }
+    }
+
+    /// The report of the oldest step that has none yet, once the device is through with it; `None` where every step
+    /// was reported.
+    ///
+    /// # Errors
+    /// As [`Trainer::train_step`].
+    pub async fn next_report(&mut self) -> Result<Option<StepReport>, TrainerError> {
+        let Some((step, learning_rate, pending)) = self.pending.pop_front() else { return Ok(None) };
+        let bits = self
+            .status
+            .finish(&self.executor, pending)
+            .await
+            .map_err(|source| TrainerError::Execution { step, source })?;
+        let real = |at: usize| bits.get(at).map_or(f64::NAN, |&bits| f64::from(f32::from_bits(bits)));
+        let sizes = &self.program.tape.buffers;
+        let control = sizes[self.program.buffers.loss].elements as usize;
+        let flags = control + sizes[self.program.buffers.control].elements as usize;
+        let report =
+            StepReport { step, train_loss: real(0) / self.accumulation as f64, grad_norm: real(control), learning_rate };
+        if bits.get(flags) != Some(&0) {
+            let StepReport { train_loss: loss, grad_norm, .. } = report;
+            return Err(TrainerError::NotFinite { step, before: step - 1, loss, grad_norm });
+        }
+        Ok(Some(report))
+    }
+
+    /// The mean loss over held-out tokens, nats a token; over `limit` batches spread evenly where that is not 0.
+    ///
+    /// # Errors
+    /// Too few tokens, or what the device reported.
+    pub async fn evaluate(&mut self, tokens: &[u32], limit: u64) -> Result<f64, TrainerError> {
+        let at = |source| TrainerError::Execution { step: self.step, source };
+        let batches = evaluation_batches(tokens, self.batch, self.config.context_length)?;
+        let limit = if limit == 0 { batches.len() } else { limit as usize };
+        let (mut sum, mut count) = (0.0, 0.0);
+        let mut add = |bits: Vec<u32>| {
+            if let [mean, predictions] = bits[..] {
+                let predictions = f64::from(f32::from_bits(predictions));
+                sum += f64::from(f32::from_bits(mean)) * predictions;
+                count += predictions;
+            }
+        };
+        let mut earlier: Option<PendingStatus> = None;
+        for batch in batches.at_most(limit) {
+            let buffers = &self.program.buffers;
+            self.executor.write_words(buffers.tokens, &batch.inputs).map_err(at)?;
+            self.executor.write_words(buffers.targets, &batch.targets).map_err(at)?;
+            self.executor.run(segment::EVALUATE).map_err(at)?;
+            let next = self.summaries.begin(&self.executor).map_err(at)?;
+            if let Some(pending) = earlier.replace(next) {
+                add(self.summaries.finish(&self.executor, pending).await.map_err(at)?);
+            }
+        }
+        if let Some(pending) = earlier {
+            add(self.summaries.finish(&self.executor, pending).await.map_err(at)?);
+        }
+        Ok(sum / count)
+    }
+
+    /// The model's forward pass over one row, on the weights as they are.
+    pub fn forward(&self) -> (&Executor, Forward) {
+        (&self.executor, Forward { segment: segment::SAMPLE, buffers: self.program.buffers.sample })
+    }
+
+    /// Continues a prompt with the weights as they are; the draws are keyed by the step.
+    ///
+    /// # Errors
+    /// As [`Forward::generate`].
+    pub async fn sample(&self, prompt: &[u32], count: usize, sampling: &Sampling) -> Result<Vec<u32>, TrainerError> {
+        let (executor, forward) = self.forward();
+        forward
+            .generate(executor, &self.config, prompt, count, (sampling, self.step), |_| {})
+            .await
+            .map_err(|source| TrainerError::Generation { step: self.step, source })
+    }
+
+    /// Weights and moments as they are.
+    ///
+    /// # Errors
+    /// What the device reported.
+    pub async fn snapshot(&self) -> Result<(Vec<Vec<f32>>, OptimizerState), TrainerError> {
+        let buffers = &self.program.buffers;
+        Ok((
+            self.read_all(&buffers.parameters).await?,
+            OptimizerState {
+                first_moments: self.read_all(&buffers.first_moments).await?,
+                second_moments: self.read_all(&buffers.second_moments).await?,
+            },
+        ))
+    }
+
+    /// The gradients of the last step, in the order of the parameters: summed over its micro-batches, not clipped.
+    ///
+    /// # Errors
+    /// What the device reported.
+    pub async fn gradients(&self) -> Result<Vec<Vec<f32>>, TrainerError> {
+        self.read_all(&self.program.buffers.gradients).await
+    }
+
+    async fn read_all(&self, buffers: &[BufferId]) -> Result<Vec<Vec<f32>>, TrainerError> {
+        let mut values = Vec::with_capacity(buffers.len());
+        for &buffer in buffers {
+            let read = self.executor.read(buffer).await;
+            values.push(read.map_err(|source| TrainerError::Execution { step: self.step, source })?);
+        }
+        Ok(values)
+    }
+}
