@@ -2,13 +2,14 @@
 //!
 //! Adding a kernel is one WGSL file, one file here and one line in [`KERNELS`].
 
+pub mod matmul;
 pub mod scale;
 
 use crate::gpu::Piece;
 use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
-pub static KERNELS: &[&Kernel] = &[&scale::KERNEL];
+pub static KERNELS: &[&Kernel] = &[&matmul::KERNEL, &scale::KERNEL];
 
 /// Shared pieces of WGSL that designs begin with.
 pub mod piece {
