@@ -2,6 +2,11 @@
 //!
 //! Adding a kernel is one WGSL file, one file here and one line in [`KERNELS`].
 
+mod attention_cases;
+pub mod attention_forward;
+mod attention_reference;
+mod attention_rows;
+mod attention_shape;
 pub mod matmul;
 pub mod scale;
 
@@ -9,7 +14,11 @@ use crate::gpu::Piece;
 use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
-pub static KERNELS: &[&Kernel] = &[&matmul::KERNEL, &scale::KERNEL];
+pub static KERNELS: &[&Kernel] = &[
+    &attention_forward::KERNEL,
+    &matmul::KERNEL,
+    &scale::KERNEL,
+];
 
 /// Shared pieces of WGSL that designs begin with.
 pub mod piece {
@@ -22,8 +31,10 @@ pub mod piece {
         };
     }
 
+    piece!(ATTENTION_MASK, "attention_mask.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
+    piece!(SUBGROUP_EIGHT, "subgroup_eight.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&LINEAR_INDEX];
+    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &LINEAR_INDEX, &SUBGROUP_EIGHT];
 }

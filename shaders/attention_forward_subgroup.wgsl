@@ -1,0 +1,144 @@
+// Attention forward by subgroup broadcasts: output = softmax(scale query key^T) value, and its log-sum-exp.
+//
+// Each lane owns 4 queries, 8 apart. Keys come in rounds of 8: a lane loads the row of one key, and hands it to the
+// others, so that one load of a vec4 serves 32 queries. One rescaling a round (Dao et al. 2022, Algorithm 1): m is the
+// largest score so far, l the sum of exp(s - m), o that of exp(s - m) v.
+//
+//   workgroup: 32 queries of one head          keys j .. j + 7, one a lane
+//   lane 0: queries 0, 8, 16, 24          x    lane 0: key j, lane 1: key j + 1, ...     -> 4 x 8 scores a lane
+//   lane 1: queries 1, 9, 17, 25
+//
+// Assumes that a workgroup is one subgroup of 8 whose lanes are numbered as its invocations. `Row`, `Element`, `products`
+// and `accumulate` are generated for the class of the head dimension. Workgroups are counted [batch][head][block] along
+// x and may be folded into y.
+
+struct Params {
+    batch: u32,
+    heads: u32,
+    key_value_heads: u32,
+    query_length: u32,
+    key_length: u32,
+    head_dim: u32,
+    causal: u32,
+    scale: f32,
+    query_offset: u32,
+    query_batch_stride: u32,
+    query_head_stride: u32,
+    query_row_stride: u32,
+    key_offset: u32,
+    key_batch_stride: u32,
+    key_head_stride: u32,
+    key_row_stride: u32,
+    value_offset: u32,
+    value_batch_stride: u32,
+    value_head_stride: u32,
+    value_row_stride: u32,
+    output_offset: u32,
+    output_batch_stride: u32,
+    output_head_stride: u32,
+    output_row_stride: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> query: array<Element>;
+@group(0) @binding(2) var<storage, read> key: array<Element>;
+@group(0) @binding(3) var<storage, read> value: array<Element>;
+@group(0) @binding(4) var<storage, read_write> output: array<Element>;
+@group(0) @binding(5) var<storage, read_write> log_sum_exp: array<f32>;
+
+const WIDTH: u32 = 8u;
+const ROWS: u32 = 4u;
+
+// What the online softmax knows of one query.
+struct Softmax {
+    largest: f32,
+    sum: f32,
+}
+
+fn masked_scores(products: vec4<f32>, first_key: u32, visible: u32) -> vec4<f32> {
+    let keys = first_key + vec4<u32>(0u, 1u, 2u, 3u);
+    return select(vec4<f32>(MASKED), params.scale * products, keys < vec4<u32>(visible));
+}
+
+fn weights(scores: vec4<f32>, largest: f32) -> vec4<f32> {
+    return select(vec4<f32>(0.0), exp(scores - largest), scores > vec4<f32>(INVISIBLE));
+}
+
+// Adds eight scores, scales the old output down to the new largest score, and returns the weights of the values.
+fn add_scores(softmax: ptr<function, Softmax>, sum: ptr<function, Row>, products: Eight, key: u32, visible: u32) -> Eight {
+    let low = masked_scores(products.low, key, visible);
+    let high = masked_scores(products.high, key + 4u, visible);
+    let four = max(low, high);
+    let largest = max((*softmax).largest, max(max(four.x, four.y), max(four.z, four.w)));
+    let correction = exp((*softmax).largest - largest);
+    let eight = Eight(weights(low, largest), weights(high, largest));
+    *softmax = Softmax(largest, (*softmax).sum * correction + dot(eight.low + eight.high, vec4<f32>(1.0)));
+    *sum = scaled_row(*sum, correction);
+    return eight;
+}
+
+fn finish(batch: u32, head: u32, index: u32, softmax: Softmax, sum: Row) {
+    if index < params.query_length {
+        let seen = softmax.sum > 0.0;
+        let first = params.output_offset + batch * params.output_batch_stride + head * params.output_head_stride
+            + index * params.output_row_stride;
+        store_output(first, scaled_row(sum, select(0.0, 1.0 / softmax.sum, seen)));
+        let statistics = (batch * params.heads + head) * params.query_length + index;
+        log_sum_exp[statistics] = select(MASKED, softmax.largest + log(softmax.sum), seen);
+    }
+}
+
+@compute @workgroup_size(WIDTH)
+fn main(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let blocks = (params.query_length + ROWS * WIDTH - 1u) / (ROWS * WIDTH);
+    let group = workgroup.x + workgroup.y * workgroups.x;
+    if group >= blocks * params.heads * params.batch {
+        return;
+    }
+    let block = group % blocks;
+    let head = group / blocks % params.heads;
+    let batch = group / blocks / params.heads;
+    let key_head = head / (params.heads / params.key_value_heads);
+
+    // Queries past the end repeat the last one and are not stored.
+    let first_row = block * ROWS * WIDTH + lane;
+    let rows = vec4<u32>(first_row, first_row + WIDTH, first_row + 2u * WIDTH, first_row + 3u * WIDTH);
+    let last_query = params.query_length - 1u;
+    let queries = params.query_offset + batch * params.query_batch_stride + head * params.query_head_stride;
+    let query0 = load_query(queries + min(rows.x, last_query) * params.query_row_stride);
+    let query1 = load_query(queries + min(rows.y, last_query) * params.query_row_stride);
+    let query2 = load_query(queries + min(rows.z, last_query) * params.query_row_stride);
+    let query3 = load_query(queries + min(rows.w, last_query) * params.query_row_stride);
+    let visible = vec4<u32>(visible_keys(rows.x), visible_keys(rows.y), visible_keys(rows.z), visible_keys(rows.w));
+
+    var softmax0 = Softmax(MASKED, 0.0);
+    var softmax1 = Softmax(MASKED, 0.0);
+    var softmax2 = Softmax(MASKED, 0.0);
+    var softmax3 = Softmax(MASKED, 0.0);
+    var sum0 = zero_row();
+    var sum1 = zero_row();
+    var sum2 = zero_row();
+    var sum3 = zero_row();
+    let keys = params.key_offset + batch * params.key_batch_stride + key_head * params.key_head_stride;
+    let values = params.value_offset + batch * params.value_batch_stride + key_head * params.value_head_stride;
+    let end = visible_keys(min((block + 1u) * ROWS * WIDTH - 1u, last_query));
+    for (var index = 0u; index < end; index += WIDTH) {
+        // Keys past the end repeat the last one and have the weight 0.
+        let own = min(index + lane, params.key_length - 1u);
+        let scores = products(query0, query1, query2, query3, load_key(keys + own * params.key_row_stride));
+        let weights0 = add_scores(&softmax0, &sum0, scores.r0, index, visible.x);
+        let weights1 = add_scores(&softmax1, &sum1, scores.r1, index, visible.y);
+        let weights2 = add_scores(&softmax2, &sum2, scores.r2, index, visible.z);
+        let weights3 = add_scores(&softmax3, &sum3, scores.r3, index, visible.w);
+        let value_row = load_value(values + own * params.value_row_stride);
+        accumulate(&sum0, &sum1, &sum2, &sum3, weights0, weights1, weights2, weights3, value_row);
+    }
+    finish(batch, head, rows.x, softmax0, sum0);
+    finish(batch, head, rows.y, softmax1, sum1);
+    finish(batch, head, rows.z, softmax2, sum2);
+    finish(batch, head, rows.w, softmax3, sum3);
+}

@@ -1,0 +1,284 @@
+//! Fused attention, forward: `output = softmax(scale query key^T) value` without ever writing the scores down.
+
+use super::attention_cases::setups;
+use super::attention_reference::{self as reference, Rows, RowsMut};
+use super::attention_rows::{RowText, Storage};
+use super::attention_shape::{AttentionShape, RowView};
+use super::piece;
+use crate::gpu::AdapterKind;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<AttentionForward>();
+
+crate::kernel_parameters! {
+    /// Operands: `query [B, H, Tq, D]`, `key [B, Hkv, Tk, D]`, `value [B, Hkv, Tk, D]`, `output [B, H, Tq, D]`, each
+    /// by offset and strides in elements, and `log_sum_exp [B, H, Tq]`, contiguous. Query head `h` reads key/value head
+    /// `h / (heads / key_value_heads)`. A query that sees no key gets the output 0 and the log-sum-exp -2^127.
+    pub struct Parameters {
+        batch: u32,
+        heads: u32,
+        key_value_heads: u32,
+        query_length: u32,
+        key_length: u32,
+        head_dim: u32,
+        causal: u32,
+        scale: f32,
+        query_offset: u32,
+        query_batch_stride: u32,
+        query_head_stride: u32,
+        query_row_stride: u32,
+        key_offset: u32,
+        key_batch_stride: u32,
+        key_head_stride: u32,
+        key_row_stride: u32,
+        value_offset: u32,
+        value_batch_stride: u32,
+        value_head_stride: u32,
+        value_row_stride: u32,
+        output_offset: u32,
+        output_batch_stride: u32,
+        output_head_stride: u32,
+        output_row_stride: u32,
+    }
+}
+
+impl Parameters {
+    /// Sizes and mask.
+    pub fn shape(&self) -> AttentionShape {
+        AttentionShape {
+            batch: self.batch,
+            heads: self.heads,
+            key_value_heads: self.key_value_heads,
+            query_length: self.query_length,
+            key_length: self.key_length,
+            head_dim: self.head_dim,
+            causal: self.causal != 0,
+            scale: self.scale,
+        }
+    }
+
+    fn query(&self) -> RowView {
+        RowView::new(self.query_offset, self.query_batch_stride, self.query_head_stride, self.query_row_stride)
+    }
+
+    fn key(&self) -> RowView {
+        RowView::new(self.key_offset, self.key_batch_stride, self.key_head_stride, self.key_row_stride)
+    }
+
+    fn value(&self) -> RowView {
+        RowView::new(self.value_offset, self.value_batch_stride, self.value_head_stride, self.value_row_stride)
+    }
+
+    fn output(&self) -> RowView {
+        RowView::new(self.output_offset, self.output_batch_stride, self.output_head_stride, self.output_row_stride)
+    }
+
+    fn check_vec4(&self) -> Result<(), String> {
+        self.shape().check_vec4(&[self.query(), self.key(), self.value(), self.output()])
+    }
+}
+
+const fn rows(storage: Storage, subgroup_rows: usize) -> RowText {
+    RowText { storage, loads: &["query", "key", "value"], stores: &["output"], subgroup_rows }
+}
+
+fn workgroups(parameters: &Parameters) -> [u64; 3] {
+    let heads = u64::from(parameters.batch) * u64::from(parameters.heads);
+    [heads * u64::from(parameters.query_length).div_ceil(32), 1, 1]
+}
+
+const ROWS_MUTANTS: &[Mutant] = &[
+    Mutant { name: "the diagonal is masked", original: "index < visible.y)", replacement: "index + 1u < visible.y)" },
+    Mutant {
+        name: "the sum is not rescaled",
+        original: "(*softmax).sum * correction + weight",
+        replacement: "(*softmax).sum + weight",
+    },
+    Mutant {
+        name: "masked keys keep a weight",
+        original: "select(0.0, exp(score - largest), score > INVISIBLE)",
+        replacement: "exp(score - largest)",
+    },
+    Mutant {
+        name: "a query head reads the key/value head of its own number",
+        original: "head / (params.heads / params.key_value_heads)",
+        replacement: "head % params.key_value_heads",
+    },
+    Mutant {
+        name: "the fourth query is written as the third",
+        original: "finish(batch, head, rows.w, softmax3, sum3);",
+        replacement: "finish(batch, head, rows.w, softmax2, sum2);",
+    },
+    Mutant {
+        name: "the log-sum-exp forgets the largest score",
+        original: "softmax.largest + log(softmax.sum)",
+        replacement: "log(softmax.sum)",
+    },
+    Mutant {
+        name: "queries past the end are written",
+        original: "if index < params.query_length {",
+        replacement: "if index <= params.query_length {",
+    },
+];
+
+pub struct AttentionForward;
+
+impl KernelDefinition for AttentionForward {
+    type Parameters = Parameters;
+    const NAME: &'static str = "attention_forward";
+    const WRITES: &'static [usize] = &[3, 4];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[
+            Design {
+                name: "subgroup",
+                file: "attention_forward_subgroup.wgsl",
+                text: include_str!("../../shaders/attention_forward_subgroup.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
+                preference: Preference::Only(AdapterKind::Software),
+                subgroup_width: Some(8),
+                supports: Parameters::check_vec4,
+                constants: |_| Vec::new(),
+                generated: |parameters| rows(Storage::Vec4, 4).generate(&parameters.shape()),
+                workgroups,
+                mutants: &[
+                    Mutant {
+                        name: "the diagonal is masked",
+                        original: "scores.r1, index, visible.y)",
+                        replacement: "scores.r1, index + 1u, visible.y)",
+                    },
+                    Mutant {
+                        name: "the second four keys are masked as the first",
+                        original: "masked_scores(products.high, key + 4u, visible)",
+                        replacement: "masked_scores(products.high, key, visible)",
+                    },
+                    Mutant {
+                        name: "the output is not rescaled",
+                        original: "*sum = scaled_row(*sum, correction);",
+                        replacement: "",
+                    },
+                    Mutant {
+                        name: "masked keys keep a weight",
+                        original: "select(vec4<f32>(0.0), exp(scores - largest), scores > vec4<f32>(INVISIBLE))",
+                        replacement: "exp(scores - largest)",
+                    },
+                    Mutant {
+                        name: "the largest of the second four scores is not counted",
+                        original: "let four = max(low, high);",
+                        replacement: "let four = low;",
+                    },
+                    Mutant {
+                        name: "two lanes are swapped",
+                        original: "        subgroupBroadcast(own, 5u),\n        subgroupBroadcast(own, 6u),\n        subgroupBroadcast(own, 7u),\n    );\n}\n\n// A number",
+                        replacement: "        subgroupBroadcast(own, 6u),\n        subgroupBroadcast(own, 5u),\n        subgroupBroadcast(own, 7u),\n    );\n}\n\n// A number",
+                    },
+                    Mutant {
+                        name: "a query head reads the key/value head of its own number",
+                        original: "head / (params.heads / params.key_value_heads)",
+                        replacement: "head % params.key_value_heads",
+                    },
+                ],
+            },
+            Design {
+                name: "rows",
+                file: "attention_forward_rows.wgsl",
+                text: include_str!("../../shaders/attention_forward_rows.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK],
+                preference: Preference::Any,
+                subgroup_width: None,
+                supports: Parameters::check_vec4,
+                constants: |_| Vec::new(),
+                generated: |parameters| rows(Storage::Vec4, 0).generate(&parameters.shape()),
+                workgroups,
+                mutants: ROWS_MUTANTS,
+            },
+            Design {
+                name: "general",
+                file: "attention_forward_rows.wgsl",
+                text: include_str!("../../shaders/attention_forward_rows.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK],
+                preference: Preference::Any,
+                subgroup_width: None,
+                supports: |parameters| parameters.shape().check(),
+                constants: |_| Vec::new(),
+                generated: |parameters| rows(Storage::Scalar, 0).generate(&parameters.shape()),
+                workgroups,
+                mutants: &[Mutant {
+                    name: "elements past the head dimension are read",
+                    original: "query[at + 3u]), inside)",
+                    replacement: "query[at + 3u]), vec4<bool>(true))",
+                }],
+            },
+        ];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (query, key, value) = (operands.real(0), operands.real(1), operands.real(2));
+        let (mut output, mut log_sum_exp) = (operands.real_mut(3), operands.real_mut(4));
+        reference::forward(
+            &parameters.shape(),
+            &Rows { elements: &query, view: parameters.query() },
+            &Rows { elements: &key, view: parameters.key() },
+            &Rows { elements: &value, view: parameters.value() },
+            &mut RowsMut { elements: &mut output, view: parameters.output() },
+            &mut log_sum_exp,
+        );
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let shape = parameters.shape();
+        let elements = (2 * shape.query_rows() + 2 * shape.key_rows()) * u64::from(shape.head_dim);
+        Cost {
+            flops: 4 * shape.visible_pairs() * u64::from(shape.head_dim),
+            bytes: 4 * (elements + shape.query_rows()),
+        }
+    }
+
+    fn cases() -> Vec<Case> {
+        setups()
+            .into_iter()
+            .map(|setup| {
+                let (shape, (output, elements)) = (setup.shape, setup.query_side);
+                let (query, key, value) = (setup.query.view, setup.key.view, setup.value.view);
+                let parameters = Parameters {
+                    batch: shape.batch,
+                    heads: shape.heads,
+                    key_value_heads: shape.key_value_heads,
+                    query_length: shape.query_length,
+                    key_length: shape.key_length,
+                    head_dim: shape.head_dim,
+                    causal: u32::from(shape.causal),
+                    scale: shape.scale,
+                    query_offset: query.offset,
+                    query_batch_stride: query.batch_stride,
+                    query_head_stride: query.head_stride,
+                    query_row_stride: query.row_stride,
+                    key_offset: key.offset,
+                    key_batch_stride: key.batch_stride,
+                    key_head_stride: key.head_stride,
+                    key_row_stride: key.row_stride,
+                    value_offset: value.offset,
+                    value_batch_stride: value.batch_stride,
+                    value_head_stride: value.head_stride,
+                    value_row_stride: value.row_stride,
+                    output_offset: output.offset,
+                    output_batch_stride: output.batch_stride,
+                    output_head_stride: output.head_stride,
+                    output_row_stride: output.row_stride,
+                };
+                let operands = vec![
+                    Operand::Input(setup.query.elements),
+                    Operand::Input(setup.key.elements),
+                    Operand::Input(setup.value.elements),
+                    Operand::Output(elements),
+                    Operand::Output(shape.query_rows() as usize),
+                ];
+                Case::new(setup.name, parameters, operands, Tolerance::new(4e-6 * setup.magnitudes.value, 4e-6))
+            })
+            .collect()
+    }
+}

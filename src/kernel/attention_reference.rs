@@ -1,0 +1,281 @@
+//! Textbook attention in f64: for each query the scores of all its keys are written down, then used.
+//!
+//! Forward: `s = scale q . k` over the visible keys, `weights = softmax(s)`, `output = weights . value`, and
+//! `log_sum_exp = ln(sum(exp(s)))` (Vaswani et al. 2017, section 3.2.1). Backward: with `p = exp(s - log_sum_exp)`,
+//! `delta = output_gradient . output` and `dp = output_gradient . v`, the gradient of a score is `ds = p (dp - delta)`
+//! (Dao et al. 2022, appendix B.2).
+
+use super::attention_shape::{AttentionShape, INVISIBLE_SCORE, MASKED_SCORE, RowView};
+use crate::tape::Real;
+
+/// The rows of an operand that is read.
+pub struct Rows<'a, S> {
+    pub elements: &'a [S],
+    pub view: RowView,
+}
+
+/// The rows of an operand that is written.
+pub struct RowsMut<'a, S> {
+    pub elements: &'a mut [S],
+    pub view: RowView,
+}
+
+/// The rows of one head as f64, or their transpose `[D, T]`, over which a score is a sum of whole rows.
+struct Head {
+    rows: Vec<f64>,
+    transposed: Vec<f64>,
+    length: usize,
+}
+
+impl<S: Real> Rows<'_, S> {
+    fn row(&self, batch: u32, head: u32, row: u32, head_dim: u32) -> Vec<f64> {
+        let first = self.view.start(batch, head, row);
+        self.elements[first..first + head_dim as usize].iter().map(|element| element.to_f64()).collect()
+    }
+
+    fn head(&self, batch: u32, head: u32, length: u32, head_dim: u32) -> Head {
+        let rows: Vec<f64> = (0..length).flat_map(|row| self.row(batch, head, row, head_dim)).collect();
+        let (length, head_dim) = (length as usize, head_dim as usize);
+        let mut transposed = vec![0.0; rows.len()];
+        for (index, &element) in rows.iter().enumerate() {
+            transposed[(index % head_dim) * length + index / head_dim] = element;
+        }
+        Head { rows, transposed, length }
+    }
+}
+
+impl<S: Real> RowsMut<'_, S> {
+    fn store(&mut self, batch: u32, head: u32, row: u32, values: &[f64]) {
+        let first = self.view.start(batch, head, row);
+        for (element, &value) in self.elements[first..first + values.len()].iter_mut().zip(values) {
+            *element = S::from_f64(value);
+        }
+    }
+}
+
+impl Head {
+    fn row(&self, row: usize, head_dim: usize) -> &[f64] {
+        &self.rows[row * head_dim..(row + 1) * head_dim]
+    }
+
+    /// `products[j] = factor * vector . row_j` for as many rows as `products` holds.
+    fn products(&self, vector: &[f64], factor: f64, products: &mut [f64]) {
+        products.fill(0.0);
+        for (dimension, &element) in vector.iter().enumerate() {
+            let column = &self.transposed[dimension * self.length..][..products.len()];
+            for (product, &other) in products.iter_mut().zip(column) {
+                *product += element * other;
+            }
+        }
+        for product in products {
+            *product *= factor;
+        }
+    }
+}
+
+/// `sum += factor * row`
+fn add_scaled(sum: &mut [f64], factor: f64, row: &[f64]) {
+    for (sum, &element) in sum.iter_mut().zip(row) {
+        *sum += factor * element;
+    }
+}
+
+/// `p[j] = exp(scores[j] - log_sum_exp)` in place; a score that counts as masked gives 0.
+fn weights_in_place(scores: &mut [f64], log_sum_exp: f64) {
+    for score in scores {
+        *score = if *score > INVISIBLE_SCORE { (*score - log_sum_exp).exp() } else { 0.0 };
+    }
+}
+
+/// Attention output `[B, H, Tq, D]` and log-sum-exp `[B, H, Tq]`. A query that sees nothing gives 0 and `-2^127`.
+pub fn forward<S: Real>(
+    shape: &AttentionShape,
+    query: &Rows<'_, S>,
+    key: &Rows<'_, S>,
+    value: &Rows<'_, S>,
+    output: &mut RowsMut<'_, S>,
+    log_sum_exp: &mut [S],
+) {
+    let mut scores = vec![0.0; shape.key_length as usize];
+    for_each_query_head(shape, key, value, |batch, head, keys, values| {
+        for row in 0..shape.query_length {
+            let scores = &mut scores[..shape.visible_keys(row) as usize];
+            keys.products(&query.row(batch, head, row, shape.head_dim), shape.scale, scores);
+            let largest = scores.iter().copied().fold(MASKED_SCORE, f64::max);
+            weights_in_place(scores, largest);
+            let sum: f64 = scores.iter().sum();
+            let mut context = vec![0.0; shape.head_dim as usize];
+            let mut log_sum = MASKED_SCORE;
+            if sum > 0.0 {
+                for (index, &weight) in scores.iter().enumerate() {
+                    add_scaled(&mut context, weight / sum, values.row(index, shape.head_dim as usize));
+                }
+                log_sum = largest + sum.ln();
+            }
+            output.store(batch, head, row, &context);
+            log_sum_exp[statistics_index(shape, batch, head, row)] = S::from_f64(log_sum);
+        }
+    });
+}
+
+/// `row_statistics [2, B, H, Tq]`: the log-sum-exp of each query, then `delta = output_gradient . output`.
+pub fn row_statistics<S: Real>(
+    shape: &AttentionShape,
+    output: &Rows<'_, S>,
+    output_gradient: &Rows<'_, S>,
+    log_sum_exp: &[S],
+    row_statistics: &mut [S],
+) {
+    let rows = shape.query_rows() as usize;
+    row_statistics[..rows].copy_from_slice(&log_sum_exp[..rows]);
+    for batch in 0..shape.batch {
+        for head in 0..shape.heads {
+            for row in 0..shape.query_length {
+                let gradient = output_gradient.row(batch, head, row, shape.head_dim);
+                let context = output.row(batch, head, row, shape.head_dim);
+                let delta: f64 = gradient.iter().zip(&context).map(|(a, b)| a * b).sum();
+                row_statistics[rows + statistics_index(shape, batch, head, row)] = S::from_f64(delta);
+            }
+        }
+    }
+}
+
+/// `query_gradient = scale sum_j ds_j key_j`.
+pub fn backward_query<S: Real>(
+    shape: &AttentionShape,
+    query: &Rows<'_, S>,
+    key: &Rows<'_, S>,
+    value: &Rows<'_, S>,
+    output_gradient: &Rows<'_, S>,
+    row_statistics: &[S],
+    query_gradient: &mut RowsMut<'_, S>,
+) {
+    let mut score_row = ScoreRow::new(shape);
+    for_each_query_head(shape, key, value, |batch, head, keys, values| {
+        for row in 0..shape.query_length {
+            let vector = query.row(batch, head, row, shape.head_dim);
+            let gradient = output_gradient.row(batch, head, row, shape.head_dim);
+            let at = statistics_index(shape, batch, head, row);
+            score_row.differentiate(
+                shape,
+                row,
+                &vector,
+                &gradient,
+                keys,
+                values,
+                statistics(shape, row_statistics, at),
+            );
+            let mut sum = vec![0.0; shape.head_dim as usize];
+            for (index, &slope) in score_row.score_gradients.iter().enumerate() {
+                add_scaled(&mut sum, shape.scale * slope, keys.row(index, shape.head_dim as usize));
+            }
+            query_gradient.store(batch, head, row, &sum);
+        }
+    });
+}
+
+/// `key_gradient_j = scale sum_i ds_ij query_i` and `value_gradient_j = sum_i p_ij output_gradient_i`, over the queries
+/// of every head that reads the key.
+#[expect(clippy::too_many_arguments, reason = "the operands of the formula, each once")]
+pub fn backward_key_value<S: Real>(
+    shape: &AttentionShape,
+    query: &Rows<'_, S>,
+    key: &Rows<'_, S>,
+    value: &Rows<'_, S>,
+    output_gradient: &Rows<'_, S>,
+    row_statistics: &[S],
+    key_gradient: &mut RowsMut<'_, S>,
+    value_gradient: &mut RowsMut<'_, S>,
+) {
+    let head_dim = shape.head_dim as usize;
+    let mut score_row = ScoreRow::new(shape);
+    for batch in 0..shape.batch {
+        for key_head in 0..shape.key_value_heads {
+            let keys = key.head(batch, key_head, shape.key_length, shape.head_dim);
+            let values = value.head(batch, key_head, shape.key_length, shape.head_dim);
+            let (mut key_sums, mut value_sums) = (vec![0.0; keys.rows.len()], vec![0.0; values.rows.len()]);
+            for head in key_head * shape.group()..(key_head + 1) * shape.group() {
+                for row in 0..shape.query_length {
+                    let vector = query.row(batch, head, row, shape.head_dim);
+                    let gradient = output_gradient.row(batch, head, row, shape.head_dim);
+                    let at = statistics_index(shape, batch, head, row);
+                    let statistics = statistics(shape, row_statistics, at);
+                    score_row.differentiate(shape, row, &vector, &gradient, &keys, &values, statistics);
+                    let slopes = score_row.score_gradients.iter().zip(&score_row.weights);
+                    let sums = key_sums.chunks_exact_mut(head_dim).zip(value_sums.chunks_exact_mut(head_dim));
+                    for ((slope, weight), (key_sum, value_sum)) in slopes.zip(sums) {
+                        add_scaled(key_sum, shape.scale * slope, &vector);
+                        add_scaled(value_sum, *weight, &gradient);
+                    }
+                }
+            }
+            for (row, (key_sum, value_sum)) in
+                (0..shape.key_length).zip(key_sums.chunks_exact(head_dim).zip(value_sums.chunks_exact(head_dim)))
+            {
+                key_gradient.store(batch, key_head, row, key_sum);
+                value_gradient.store(batch, key_head, row, value_sum);
+            }
+        }
+    }
+}
+
+/// The weights of one query's keys and the gradients of its scores.
+struct ScoreRow {
+    weights: Vec<f64>,
+    score_gradients: Vec<f64>,
+}
+
+impl ScoreRow {
+    fn new(shape: &AttentionShape) -> Self {
+        let keys = shape.key_length as usize;
+        Self { weights: Vec::with_capacity(keys), score_gradients: Vec::with_capacity(keys) }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the operands of the formula, each once")]
+    fn differentiate(
+        &mut self,
+        shape: &AttentionShape,
+        row: u32,
+        query: &[f64],
+        output_gradient: &[f64],
+        keys: &Head,
+        values: &Head,
+        (log_sum_exp, delta): (f64, f64),
+    ) {
+        let visible = shape.visible_keys(row) as usize;
+        self.weights.resize(visible, 0.0);
+        self.score_gradients.resize(visible, 0.0);
+        keys.products(query, shape.scale, &mut self.weights);
+        weights_in_place(&mut self.weights, log_sum_exp);
+        values.products(output_gradient, 1.0, &mut self.score_gradients);
+        for (slope, weight) in self.score_gradients.iter_mut().zip(&self.weights) {
+            *slope = weight * (*slope - delta);
+        }
+    }
+}
+
+fn statistics_index(shape: &AttentionShape, batch: u32, head: u32, row: u32) -> usize {
+    RowView::contiguous(shape.heads, shape.query_length, 1).start(batch, head, row)
+}
+
+fn statistics<S: Real>(shape: &AttentionShape, row_statistics: &[S], at: usize) -> (f64, f64) {
+    (row_statistics[at].to_f64(), row_statistics[shape.query_rows() as usize + at].to_f64())
+}
+
+/// Calls `work(batch, head, keys, values)` for every query head, with the rows of the key/value head that it reads.
+fn for_each_query_head<S: Real>(
+    shape: &AttentionShape,
+    key: &Rows<'_, S>,
+    value: &Rows<'_, S>,
+    mut work: impl FnMut(u32, u32, &Head, &Head),
+) {
+    for batch in 0..shape.batch {
+        for key_head in 0..shape.key_value_heads {
+            let keys = key.head(batch, key_head, shape.key_length, shape.head_dim);
+            let values = value.head(batch, key_head, shape.key_length, shape.head_dim);
+            for head in key_head * shape.group()..(key_head + 1) * shape.group() {
+                work(batch, head, &keys, &values);
+            }
+        }
+    }
+}
