@@ -74,6 +74,29 @@ fn the_work_of_a_launch_is_bounded_by_its_parameters() {
     });
 }
 
+/// Writes the texts where `scripts/tint.sh` asks for them; without it, only checks that they assemble.
+#[test]
+fn browsers_get_a_text_of_every_shader() {
+    let folder = std::env::var_os("HEADLIGHT_SHADER_TEXTS").map(std::path::PathBuf::from);
+    let mut written = 0;
+    for kernel in KERNELS {
+        for design in (kernel.designs)() {
+            let mut seen = BTreeSet::new();
+            for case in (kernel.cases)() {
+                let source = design.source(case.parameters.as_any(), Target::WebGpu).unwrap();
+                if seen.insert(source.text.clone()) {
+                    if let Some(folder) = &folder {
+                        let name = format!("{}-{}-{}.wgsl", kernel.name, design.name, seen.len());
+                        std::fs::write(folder.join(name), &source.text).unwrap();
+                    }
+                    written += 1;
+                }
+            }
+        }
+    }
+    assert!(written >= KERNELS.len());
+}
+
 #[test]
 fn every_design_runs_some_case_on_some_adapter() {
     for kernel in KERNELS {

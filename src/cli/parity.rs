@@ -8,8 +8,8 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use serde_json::json;
 
-use super::device::{DeviceArgument, open};
 use super::Outcome;
+use super::device::{DeviceArgument, open};
 use crate::check::parity::{Outcome as CaseOutcome, run_case};
 use crate::gpu::Pipelines;
 use crate::kernel::KERNELS;
@@ -36,8 +36,11 @@ enum Designs {
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let mut file = match &arguments.json {
-        Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))
-            .map_err(|error| anyhow::anyhow!("{error:#}"))?),
+        Some(path) => Some(
+            File::create(path)
+                .with_context(|| format!("cannot write {}", path.display()))
+                .map_err(|error| anyhow::anyhow!("{error:#}"))?,
+        ),
         None => None,
     };
     let (gpu, line) = open(&arguments.device.device).await?;

@@ -123,7 +123,8 @@ impl Observer for Progress {
     }
 
     fn logged(&mut self, record: &MetricsRecord) {
-        let number = |name: &str, value: Option<f64>| value.map_or(String::new(), |value| format!("  {name} {value:.4}"));
+        let number =
+            |name: &str, value: Option<f64>| value.map_or(String::new(), |value| format!("  {name} {value:.4}"));
         // On a terminal the bar shows the training loss already.
         if self.bar.is_some() && record.val_loss.is_none() {
             return;

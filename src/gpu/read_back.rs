@@ -64,11 +64,7 @@ impl ReadBack {
         let mapped = pending.receiver.receive().await;
         gpu.check()?;
         mapped.ok_or_else(|| failed("the device went away".into()))?.map_err(|error| failed(error.to_string()))?;
-        let view = self
-            .staging
-            .slice(..pending.bytes)
-            .get_mapped_range()
-            .map_err(|error| failed(error.to_string()))?;
+        let view = self.staging.slice(..pending.bytes).get_mapped_range().map_err(|error| failed(error.to_string()))?;
         let bytes = view.to_vec();
         drop(view);
         self.staging.unmap();

@@ -16,7 +16,9 @@ pub const MAXIMUM_RANK: usize = 8;
 pub enum LoweringError {
     #[error("'{label}' is an input without a buffer")]
     Unbound { label: String },
-    #[error("'{label}' of shape {shape} has more elements than a kernel can count (2^32); a smaller batch or context fits")]
+    #[error(
+        "'{label}' of shape {shape} has more elements than a kernel can count (2^32); a smaller batch or context fits"
+    )]
     TooLarge { label: String, shape: String },
     #[error("'{label}' needs {rank} separate dimensions, kernels walk {MAXIMUM_RANK}")]
     Rank { label: String, rank: usize },
@@ -40,10 +42,8 @@ impl<'a> Lowering<'a> {
         leaves: &HashMap<Value, BufferId>,
         roots: &[(Value, Option<BufferId>)],
     ) -> Result<Vec<View>, LoweringError> {
-        let views = leaves
-            .iter()
-            .map(|(&value, &buffer)| (value, View::contiguous(buffer, graph.shape(value))))
-            .collect();
+        let views =
+            leaves.iter().map(|(&value, &buffer)| (value, View::contiguous(buffer, graph.shape(value)))).collect();
         let needed = graph.needed(&roots.iter().map(|&(value, _)| value).collect::<Vec<_>>());
         let mut placed = HashMap::new();
         for &(value, buffer) in roots {

@@ -171,9 +171,8 @@ fn pool(tape: &mut Tape) {
                     let allocation = &allocations[candidate];
                     allocation.kind == wanted.kind && allocation.category == wanted.category
                 };
-                let large_enough = |&(_, &candidate): &(usize, &BufferId)| {
-                    allocations[candidate].elements >= wanted.elements
-                };
+                let large_enough =
+                    |&(_, &candidate): &(usize, &BufferId)| allocations[candidate].elements >= wanted.elements;
                 let size = |&(_, &candidate): &(usize, &BufferId)| allocations[candidate].elements;
                 let chosen = free.iter().enumerate().filter(fits).filter(large_enough).min_by_key(size);
                 let chosen = chosen.or_else(|| free.iter().enumerate().filter(fits).max_by_key(size));

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use super::ops::{
-    Attention, AttentionSpec, CausalMask, MatMul, Permute, ScaledMaskedSoftmax, Softmax, UnaryOp,
-};
+use super::ops::{Attention, AttentionSpec, CausalMask, MatMul, Permute, ScaledMaskedSoftmax, Softmax, UnaryOp};
 use super::{Graph, NodeId, Op, Value};
 use crate::kernel::elementwise::Unary;
 
@@ -122,13 +120,19 @@ fn fuse_attention(graph: &mut Graph, softmax: NodeId, kept: &[Value]) -> Result<
     let product = consumers(graph, weights)[0];
     let uses = &graph.nodes[product].inputs;
     if graph.op::<MatMul>(product).is_none() || uses.len() != 2 || uses[0] != weights {
-        return Err(format!("the weights go to {}, fused attention multiplies them by the values", graph.nodes[product].op.name()));
+        return Err(format!(
+            "the weights go to {}, fused attention multiplies them by the values",
+            graph.nodes[product].op.name()
+        ));
     }
     let value = uses[1];
 
     let scores = found.scores.node;
     if graph.op::<MatMul>(scores).is_none() || graph.nodes[scores].inputs.len() != 2 {
-        return Err(format!("the scores come from {}, fused attention needs query times transposed key", graph.nodes[scores].op.name()));
+        return Err(format!(
+            "the scores come from {}, fused attention needs query times transposed key",
+            graph.nodes[scores].op.name()
+        ));
     }
     let [mut query, transposed] = [graph.nodes[scores].inputs[0], graph.nodes[scores].inputs[1]];
     // A scale of the queries is a scale of the scores.

@@ -34,7 +34,11 @@ impl View {
     /// Row-major without gaps; the strides of dimensions of size 1 do not matter.
     pub fn is_contiguous(&self) -> bool {
         let expected = row_major(&self.shape);
-        self.shape.iter().zip(&self.strides).zip(&expected).all(|((&size, stride), wanted)| size == 1 || stride == wanted)
+        self.shape
+            .iter()
+            .zip(&self.strides)
+            .zip(&expected)
+            .all(|((&size, stride), wanted)| size == 1 || stride == wanted)
     }
 
     /// Dimensions in another order.

@@ -14,11 +14,7 @@ use crate::gpu::Piece;
 use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
-pub static KERNELS: &[&Kernel] = &[
-    &attention_forward::KERNEL,
-    &matmul::KERNEL,
-    &scale::KERNEL,
-];
+pub static KERNELS: &[&Kernel] = &[&attention_forward::KERNEL, &matmul::KERNEL, &scale::KERNEL];
 
 /// Shared pieces of WGSL that designs begin with.
 pub mod piece {

@@ -28,7 +28,12 @@ pub struct ForwardBuffers {
 }
 
 /// Declares one persistent buffer for each parameter, in the order of [`GptConfig::parameters`].
-pub fn parameter_buffers(tape: &mut TapeBuilder, config: &GptConfig, suffix: &str, category: Category) -> Vec<BufferId> {
+pub fn parameter_buffers(
+    tape: &mut TapeBuilder,
+    config: &GptConfig,
+    suffix: &str,
+    category: Category,
+) -> Vec<BufferId> {
     config
         .parameters()
         .into_iter()
@@ -56,10 +61,8 @@ pub fn forward_segment(
     let positions = (batch * length) as u64;
     let tokens = tape.persistent(format!("{name}.tokens"), positions, ElementKind::Words, Category::Input);
     let vocabulary = config.vocabulary_size as u64;
-    let logits =
-        tape.persistent(format!("{name}.logits"), positions * vocabulary, ElementKind::Real, Category::Logits);
-    let mut leaves: HashMap<Value, BufferId> =
-        gpt.parameters.iter().copied().zip(parameters.iter().copied()).collect();
+    let logits = tape.persistent(format!("{name}.logits"), positions * vocabulary, ElementKind::Real, Category::Logits);
+    let mut leaves: HashMap<Value, BufferId> = gpt.parameters.iter().copied().zip(parameters.iter().copied()).collect();
     leaves.insert(gpt.tokens, tokens);
     tape.begin_segment(name);
     tape.lower(&gpt.graph, &leaves, &[(gpt.logits, Some(logits))])?;

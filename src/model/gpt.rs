@@ -1,7 +1,9 @@
 //! GPT-2 as a graph: what a reader should look at to see the whole model.
 
-use crate::graph::ops::{add, causal_mask, cross_entropy, embedding, gelu, input, layer_norm, linear, matmul, permute,
-    reshape, scale, slice, softmax, transpose, Losses};
+use crate::graph::ops::{
+    Losses, add, causal_mask, cross_entropy, embedding, gelu, input, layer_norm, linear, matmul, permute, reshape,
+    scale, slice, softmax, transpose,
+};
 use crate::graph::{Graph, GraphError, TensorType, Value};
 use crate::model::config::GptConfig;
 use crate::tape::Category;
@@ -58,7 +60,8 @@ pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, Gra
     let tokens = input(g, "tokens", TensorType::words([batch, length]))?;
     let targets = input(g, "targets", TensorType::words([batch * length]))?;
     let mut unused = parameters.iter().copied();
-    let mut next = || unused.next().ok_or(GraphError::NoGradient { op: "gpt", what: "a parameter that does not exist" });
+    let mut next =
+        || unused.next().ok_or(GraphError::NoGradient { op: "gpt", what: "a parameter that does not exist" });
 
     let token_embedding = next()?;
     let position_embedding = next()?;

@@ -60,8 +60,7 @@ impl Sampling {
         order.truncate(self.top_k.unwrap_or(order.len()));
         let weight = |token: u32| ((f64::from(logits[token as usize]) - largest) / self.temperature).exp();
         let total: f64 = order.iter().map(|&token| weight(token)).sum();
-        let mut rest =
-            generator(self.seed, Stream::Sampling, stream, position as u64).random::<f64>() * total;
+        let mut rest = generator(self.seed, Stream::Sampling, stream, position as u64).random::<f64>() * total;
         for &token in &order {
             rest -= weight(token);
             if rest < 0.0 {

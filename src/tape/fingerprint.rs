@@ -11,7 +11,9 @@ impl Tape {
         let mut hash = Fingerprint::default();
         match profile {
             Some(profile) => {
-                [&profile.backend, &profile.name, &profile.driver].into_iter().for_each(|text| hash.add(text.as_bytes()));
+                [&profile.backend, &profile.name, &profile.driver]
+                    .into_iter()
+                    .for_each(|text| hash.add(text.as_bytes()));
             }
             None => hash.add(b"CPU executor"),
         }

@@ -33,7 +33,8 @@ pub fn print_tape(tape: &Tape) -> String {
         let kept = if buffer.persistent { "kept" } else { "pooled" };
         let category = format!("{:?}", buffer.category);
         let bytes = buffer.bytes();
-        let _ = writeln!(text, "{:>5}  {bytes:>12} bytes  {kept:<6}  {category:<15}  {}", format!("b{index}"), buffer.name);
+        let _ =
+            writeln!(text, "{:>5}  {bytes:>12} bytes  {kept:<6}  {category:<15}  {}", format!("b{index}"), buffer.name);
     }
     text
 }

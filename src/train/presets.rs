@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::data::tokenizer::TokenKind;
 use crate::model::initialisation::{PositionInit, QueryKeyInit};
-use crate::train::settings::{AttentionKind, Settings, TokenUnit};
+use crate::train::settings::{AttentionKind, Settings};
 
 /// The sets there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +63,7 @@ impl Preset {
             },
             Self::Heads => Settings {
                 data: vec!["builtin:coreference".into()],
-                tokens: TokenUnit::Word,
+                tokens: TokenKind::Word,
                 corpus_bytes: 2_000_000,
                 layers: 2,
                 heads: 4,
@@ -95,7 +96,7 @@ fn nano_named(preset: Preset) -> Settings {
     Settings {
         preset,
         data: vec!["builtin:stories".into()],
-        tokens: TokenUnit::Char,
+        tokens: TokenKind::Char,
         validation_fraction: 0.1,
         corpus_bytes: 1_000_000,
         out: PathBuf::from("runs").join(preset.name()),
@@ -155,6 +156,6 @@ mod tests {
         let heads = Preset::Heads.settings();
         assert_eq!((heads.layers, heads.heads, heads.width, heads.context_length, heads.batch), (2, 4, 64, 32, 32));
         assert_eq!((heads.learning_rate, heads.minimum_learning_rate, heads.warm_up), (4e-3, 4e-4, 100));
-        assert_eq!((heads.query_key_init, heads.tokens), (QueryKeyInit::Gpt2, TokenUnit::Word));
+        assert_eq!((heads.query_key_init, heads.tokens), (QueryKeyInit::Gpt2, TokenKind::Word));
     }
 }

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 
 use crate::gpu::Profile;
 use crate::graph::ops::constant;
-use crate::graph::{
-    Reuse, RewriteReport, Rewrites, TapeBuilder, Value, differentiate_from, print_graph, rewrite,
-};
+use crate::graph::{Reuse, RewriteReport, Rewrites, TapeBuilder, Value, differentiate_from, print_graph, rewrite};
 use crate::kernel::{accumulate, adamw, gradient_norm, sum_of_squares};
 use crate::model::config::GptConfig;
 use crate::model::forward::{ForwardBuffers, ModelError, forward_segment, parameter_buffers};
@@ -173,9 +171,9 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
     let total: u32 = counts.iter().sum();
     let partials = tape.transient("norm_partials", u64::from(total), ElementKind::Real, Category::Workspace);
     let mut offset = 0;
-    for (((&gradient, &count), &partial_count), parameter) in gradients.iter().zip(&sizes).zip(&counts).zip(&described) {
-        let parameters =
-            sum_of_squares::Parameters { count, partials_offset: offset, partials: partial_count };
+    for (((&gradient, &count), &partial_count), parameter) in gradients.iter().zip(&sizes).zip(&counts).zip(&described)
+    {
+        let parameters = sum_of_squares::Parameters { count, partials_offset: offset, partials: partial_count };
         tape.launch(&sum_of_squares::KERNEL, parameters, &[gradient, partials], format!("{}.norm", parameter.name));
         offset += partial_count;
     }
@@ -193,15 +191,8 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
             epsilon: optimizer.epsilon,
             weight_decay,
         };
-        let operands = [
-            parameters[index],
-            gradients[index],
-            first_moments[index],
-            second_moments[index],
-            scalars,
-            control,
-            flags,
-        ];
+        let operands =
+            [parameters[index], gradients[index], first_moments[index], second_moments[index], scalars, control, flags];
         tape.launch(&adamw::KERNEL, settings, &operands, format!("{}.adamw", parameter.name));
     }
 

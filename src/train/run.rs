@@ -328,12 +328,9 @@ impl<'a> Run<'a> {
     fn draw_chart(&self) -> Result<(), RunError> {
         let records = read_metrics(&self.directory.metrics())?;
         let references = &self.text.references;
-        let lines = [
-            ("uniform (ln V)", references.uniform),
-            ("unigram", references.unigram),
-            ("bigram", references.bigram),
-        ]
-        .map(|(label, loss)| ReferenceLoss { label: label.into(), loss });
+        let lines =
+            [("uniform (ln V)", references.uniform), ("unigram", references.unigram), ("bigram", references.bigram)]
+                .map(|(label, loss)| ReferenceLoss { label: label.into(), loss });
         let settings = self.settings;
         let title = format!(
             "{} on {}, {} attention, seed {}",

@@ -7,22 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::atomic::FileError;
+use crate::data::tokenizer::TokenKind;
 use crate::model::config::{ConfigError, GptConfig};
 use crate::model::initialisation::{Initialisation, PositionInit, QueryKeyInit};
 use crate::train::presets::Preset;
 use crate::train::schedule::LearningRateSchedule;
 use crate::train::settings_validation;
-
-/// What one token is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
-pub enum TokenUnit {
-    /// Every character is a token.
-    Char,
-    /// Every word and every mark between words is a token.
-    Word,
-}
 
 /// How attention is computed. Both give the same numbers up to rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +61,7 @@ settings! {
     [num_args = 1.., value_name = "FILE|builtin:NAME"]
     data: Vec<String>,
     /// What a token is: every character, or every word
-    tokens: TokenUnit,
+    tokens: TokenKind,
     /// The share of the text that is held out to measure the validation loss, above 0 and below 1
     [allow_negative_numbers = true]
     validation_fraction: f64,
@@ -327,7 +317,7 @@ mod tests {
             query_key_init: Some(QueryKeyInit::Unit),
             position_init: Some(PositionInit::Sinusoidal),
             attention: Some(AttentionKind::Naive),
-            tokens: Some(TokenUnit::Word),
+            tokens: Some(TokenKind::Word),
             out: Some("runs/x".into()),
             seed: Some(3),
             ..SettingsOverride::default()

@@ -32,7 +32,9 @@ pub enum TrainingTextError {
     Reference(#[from] ReferenceLossError),
     #[error("the vocabulary of the text is not the one the run began with: {difference}")]
     Vocabulary { difference: String },
-    #[error("the text is not the one the run began with (same vocabulary, other contents): give the same --data, or start a new run")]
+    #[error(
+        "the text is not the one the run began with (same vocabulary, other contents): give the same --data, or start a new run"
+    )]
     Changed,
 }
 

@@ -132,12 +132,7 @@ impl Trainer {
     ///
     /// # Errors
     /// Tensors of another number or size than the model's.
-    pub fn load(
-        &mut self,
-        parameters: &[Vec<f32>],
-        optimizer: &OptimizerState,
-        step: u64,
-    ) -> Result<(), TrainerError> {
+    pub fn load(&mut self, parameters: &[Vec<f32>], optimizer: &OptimizerState, step: u64) -> Result<(), TrainerError> {
         let buffers = &self.program.buffers;
         for (places, values) in [
             (&buffers.parameters, parameters),
@@ -202,8 +197,12 @@ impl Trainer {
         let sizes = &self.program.tape.buffers;
         let control = sizes[self.program.buffers.loss].elements as usize;
         let flags = control + sizes[self.program.buffers.control].elements as usize;
-        let report =
-            StepReport { step, train_loss: real(0) / self.accumulation as f64, grad_norm: real(control), learning_rate };
+        let report = StepReport {
+            step,
+            train_loss: real(0) / self.accumulation as f64,
+            grad_norm: real(control),
+            learning_rate,
+        };
         if bits.get(flags) != Some(&0) {
             let StepReport { train_loss: loss, grad_norm, .. } = report;
             return Err(TrainerError::NotFinite { step, before: step - 1, loss, grad_norm });

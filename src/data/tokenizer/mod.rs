@@ -16,6 +16,7 @@ pub use json::TokenizerJsonError;
 
 /// What one token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum TokenKind {
     /// One Unicode code point.

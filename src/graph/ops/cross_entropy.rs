@@ -105,14 +105,7 @@ impl Op for CrossEntropyBackward {
             node,
             &cross_entropy_backward::KERNEL,
             cross_entropy_backward::Parameters { rows: u(rows), vocabulary: u(vocabulary), row_stride: u(vocabulary) },
-            &[
-                logits.buffer,
-                targets.buffer,
-                log_sum_exp.buffer,
-                summary.buffer,
-                upstream.buffer,
-                dlogits.buffer,
-            ],
+            &[logits.buffer, targets.buffer, log_sum_exp.buffer, summary.buffer, upstream.buffer, dlogits.buffer],
         );
         Ok(())
     }

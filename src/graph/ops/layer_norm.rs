@@ -110,12 +110,6 @@ impl Op for LayerNormBackward {
 ///
 /// # Errors
 /// [`ShapeError::Differ`] where the parameters are not of that axis's size.
-pub fn layer_norm(
-    graph: &mut Graph,
-    x: Value,
-    weight: Value,
-    bias: Value,
-    epsilon: f64,
-) -> Result<Value, GraphError> {
+pub fn layer_norm(graph: &mut Graph, x: Value, weight: Value, bias: Value, epsilon: f64) -> Result<Value, GraphError> {
     graph.add(LayerNorm { epsilon }, &[x, weight, bias])
 }

@@ -107,10 +107,8 @@ impl Op for MatMul {
                     lowering.copy(&full, &target, &label)?;
                     *view = target;
                 }
-                split(&operands[0], &operands[1]).ok_or_else(|| LoweringError::Rank {
-                    label: lowering.node(node).label.clone(),
-                    rank,
-                })?
+                split(&operands[0], &operands[1])
+                    .ok_or_else(|| LoweringError::Rank { label: lowering.node(node).label.clone(), rank })?
             }
         };
         let [a, b] = operands;

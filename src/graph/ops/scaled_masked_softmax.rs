@@ -97,11 +97,6 @@ impl Op for ScaledMaskedSoftmaxBackward {
 ///
 /// # Errors
 /// [`ShapeError::Rank`]
-pub fn scaled_masked_softmax(
-    graph: &mut Graph,
-    scores: Value,
-    scale: f64,
-    causal: bool,
-) -> Result<Value, GraphError> {
+pub fn scaled_masked_softmax(graph: &mut Graph, scores: Value, scale: f64, causal: bool) -> Result<Value, GraphError> {
     graph.add(ScaledMaskedSoftmax { scale, causal }, &[scores])
 }

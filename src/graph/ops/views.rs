@@ -1,7 +1,7 @@
 //! Ops that move no number where they need not: reshape, permute, slice; and their opposite, concat.
 
-use super::prelude::*;
 use super::constant;
+use super::prelude::*;
 
 /// The same elements in another shape.
 #[derive(Clone, Debug)]

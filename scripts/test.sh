@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Runs every test, on the software adapter where there is no GPU. HEADLIGHT_REQUIRE_GPU=1 makes a missing adapter a
+# failure instead of ignored tests; arguments go to `cargo test`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+exec cargo test --locked "$@"
