@@ -2,13 +2,22 @@
 //!
 //! Adding a kernel is one WGSL file, one file here and one line in [`KERNELS`].
 
-pub mod scale;
+pub mod accumulate;
+pub mod binary;
+pub mod causal_mask;
+pub mod copy;
+pub mod elementwise;
+pub mod fill;
+pub mod softmax;
+pub mod strides;
+pub mod unary;
 
 use crate::gpu::Piece;
 use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
-pub static KERNELS: &[&Kernel] = &[&scale::KERNEL];
+pub static KERNELS: &[&Kernel] =
+    &[&accumulate::KERNEL, &binary::KERNEL, &causal_mask::KERNEL, &copy::KERNEL, &fill::KERNEL, &unary::KERNEL];
 
 /// Shared pieces of WGSL that designs begin with.
 pub mod piece {
@@ -21,8 +30,10 @@ pub mod piece {
         };
     }
 
+    piece!(ELEMENTWISE, "elementwise.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
+    piece!(STRIDED_OFFSET, "strided_offset.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&LINEAR_INDEX];
+    pub static ALL: &[&Piece] = &[&ELEMENTWISE, &LINEAR_INDEX, &STRIDED_OFFSET];
 }
