@@ -2,19 +2,35 @@
 //!
 //! Adding a kernel is one WGSL file, one file here and one line in [`KERNELS`].
 
+pub mod accumulate;
 mod attention_cases;
 pub mod attention_forward;
 mod attention_reference;
 mod attention_rows;
 mod attention_shape;
+pub mod binary;
+pub mod causal_mask;
+pub mod copy;
+pub mod fill;
 pub mod matmul;
-pub mod scale;
+pub mod softmax;
+pub mod strides;
+pub mod unary;
 
 use crate::gpu::Piece;
 use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
-pub static KERNELS: &[&Kernel] = &[&attention_forward::KERNEL, &matmul::KERNEL, &scale::KERNEL];
+pub static KERNELS: &[&Kernel] = &[
+    &accumulate::KERNEL,
+    &attention_forward::KERNEL,
+    &binary::KERNEL,
+    &causal_mask::KERNEL,
+    &copy::KERNEL,
+    &fill::KERNEL,
+    &matmul::KERNEL,
+    &unary::KERNEL,
+];
 
 /// Shared pieces of WGSL that designs begin with.
 pub mod piece {
@@ -28,9 +44,11 @@ pub mod piece {
     }
 
     piece!(ATTENTION_MASK, "attention_mask.wgsl");
+    piece!(ELEMENTWISE, "elementwise.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
+    piece!(STRIDED_OFFSET, "strided_offset.wgsl");
     piece!(SUBGROUP_EIGHT, "subgroup_eight.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &LINEAR_INDEX, &SUBGROUP_EIGHT];
+    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &STRIDED_OFFSET, &SUBGROUP_EIGHT];
 }

@@ -1,0 +1,99 @@
+//! The running sum of gradients over the micro-batches of a step.
+
+use super::piece;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<Accumulate>();
+
+crate::kernel_parameters! {
+    /// Operands: `x [count]`, `scalars` (element 0: 1 in a step's first micro-batch, 0 in later ones), `sum [count]` in
+    /// place. The first micro-batch overwrites `sum`, later ones add to it.
+    pub struct Parameters {
+        count: u32,
+    }
+}
+
+pub struct Accumulate;
+
+impl KernelDefinition for Accumulate {
+    type Parameters = Parameters;
+    const NAME: &'static str = "accumulate";
+    const WRITES: &'static [usize] = &[2];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[Design {
+            name: "vec4",
+            file: "accumulate.wgsl",
+            text: include_str!("../../shaders/accumulate.wgsl"),
+            pieces: &[&piece::LINEAR_INDEX],
+            preference: Preference::Any,
+            subgroup_width: None,
+            supports: |_| Ok(()),
+            constants: |_| Vec::new(),
+            generated: |_| String::new(),
+            workgroups: |parameters| [u64::from(parameters.count).div_ceil(4 * 64), 1, 1],
+            mutants: &[
+                Mutant {
+                    name: "the tail is written past its end",
+                    original: "if first + 4u <= params.count {",
+                    replacement: "if first < params.count {",
+                },
+                Mutant {
+                    name: "the last vec4 is dropped",
+                    original: "if first >= params.count {",
+                    replacement: "if first + 4u > params.count {",
+                },
+                Mutant {
+                    name: "the first micro-batch keeps the sum of the step before",
+                    original: "if scalars[0] == 0.0 {",
+                    replacement: "if true {",
+                },
+                Mutant {
+                    name: "later micro-batches overwrite",
+                    original: "result += sum[index];",
+                    replacement: "result += 0.0;",
+                },
+            ],
+        }];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (x, scalars, mut sum) = (operands.real(0), operands.real(1), operands.real_mut(2));
+        let first = scalars[0].to_f64() != 0.0;
+        let count = parameters.count as usize;
+        for (sum, x) in sum[..count].iter_mut().zip(&x[..count]) {
+            *sum = if first { *x } else { S::from_f64(sum.to_f64() + x.to_f64()) };
+        }
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let count = u64::from(parameters.count);
+        Cost { flops: count, bytes: 12 * count }
+    }
+
+    fn cases() -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (count, first, stale) in [
+            (1, true, false),
+            (3, false, false),
+            (4, true, true),
+            (257, false, false),
+            (259, true, true),
+            (70_003, false, false),
+        ] {
+            let sum = if stale { vec![f32::NAN; count] } else { normal(5, 1, count, 1.0) };
+            let name = format!("count={count} first={first} stale NaN={stale} seed=5");
+            let operands = vec![
+                Operand::Input(normal(5, 0, count, 1.0)),
+                Operand::Input(vec![f32::from(first)]),
+                Operand::InOut(sum),
+            ];
+            cases.push(Case::new(name, Parameters { count: count as u32 }, operands, Tolerance::new(0.0, 1e-7)));
+        }
+        cases
+    }
+}

@@ -1,0 +1,140 @@
+//! The causal mask: scores of keys that a query may not see are replaced.
+
+use super::piece;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<CausalMask>();
+
+crate::kernel_parameters! {
+    /// Operands: `x`, `y`, both `[batches, query_length, key_length]`. Query i sees key j iff
+    /// `j <= i + key_length - query_length` (bottom-right alignment); other elements of y are `fill`:
+    /// [`super::softmax::MASKED`] for scores, 0 for their gradients.
+    pub struct Parameters {
+        batches: u32,
+        query_length: u32,
+        key_length: u32,
+        fill: f32,
+    }
+}
+
+impl Parameters {
+    fn count(&self) -> u64 {
+        u64::from(self.batches) * u64::from(self.query_length) * u64::from(self.key_length)
+    }
+}
+
+/// Keys that query `query` sees: all before this one.
+pub(super) fn visible_keys(query: usize, query_length: u32, key_length: u32) -> usize {
+    (query + 1 + key_length as usize).saturating_sub(query_length as usize)
+}
+
+pub struct CausalMask;
+
+impl KernelDefinition for CausalMask {
+    type Parameters = Parameters;
+    const NAME: &'static str = "causal_mask";
+    const WRITES: &'static [usize] = &[1];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[Design {
+            name: "vec4",
+            file: "causal_mask.wgsl",
+            text: include_str!("../../shaders/causal_mask.wgsl"),
+            pieces: &[&piece::LINEAR_INDEX],
+            preference: Preference::Any,
+            subgroup_width: None,
+            supports: |_| Ok(()),
+            constants: |_| Vec::new(),
+            generated: |_| String::new(),
+            workgroups: |parameters| [parameters.count().div_ceil(4 * 64), 1, 1],
+            mutants: &[
+                Mutant {
+                    name: "the tail is written past its end",
+                    original: "if first + 4u <= count {",
+                    replacement: "if first < count {",
+                },
+                Mutant {
+                    name: "a query does not see its own position",
+                    original: "keys + params.query_length > queries",
+                    replacement: "keys + params.query_length >= queries",
+                },
+                Mutant {
+                    name: "the mask is aligned top-left",
+                    original: "keys + params.query_length > queries + params.key_length",
+                    replacement: "keys > queries",
+                },
+                Mutant {
+                    name: "the next matrix continues the rows of the one before",
+                    original: "select(query + 1u, 0u, query + 1u == params.query_length)",
+                    replacement: "query + 1u",
+                },
+            ],
+        }];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (x, mut y) = (operands.real(0), operands.real_mut(1));
+        let fill = S::from_f64(parameters.fill);
+        let &Parameters { query_length, key_length, .. } = parameters;
+        for batch in 0..parameters.batches as usize {
+            for query in 0..query_length as usize {
+                let first = (batch * query_length as usize + query) * key_length as usize;
+                for key in 0..key_length as usize {
+                    let visible = key < visible_keys(query, query_length, key_length);
+                    y[first + key] = if visible { x[first + key] } else { fill };
+                }
+            }
+        }
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        Cost { flops: 0, bytes: 8 * parameters.count() }
+    }
+
+    fn cases() -> Vec<Case> {
+        let masked = super::softmax::MASKED;
+        [
+            (1, 1, 1, masked),
+            (1, 4, 2, masked),
+            (2, 2, 5, masked),
+            (3, 3, 1, 0.0),
+            (2, 5, 5, 0.0),
+            (3, 7, 3, masked),
+            (2, 16, 16, masked),
+            (1, 33, 64, masked),
+            (2, 65, 65, 0.0),
+        ]
+        .into_iter()
+        .map(|(batches, query_length, key_length, fill)| {
+            let parameters = Parameters { batches, query_length, key_length, fill };
+            let count = parameters.count() as usize;
+            Case::new(
+                format!("B={batches} Tq={query_length} Tk={key_length} fill={fill:e} seed=6"),
+                parameters,
+                vec![Operand::Input(normal(6, 0, count, 1.0)), Operand::Output(count)],
+                Tolerance::EXACT,
+            )
+        })
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_query_sees_every_key_and_early_ones_may_see_none() {
+        for (query_length, key_length, visible) in
+            [(3, 3, &[1, 2, 3][..]), (4, 2, &[0, 0, 1, 2]), (2, 5, &[4, 5]), (1, 1, &[1]), (1, 7, &[7])]
+        {
+            let found: Vec<usize> =
+                (0..query_length as usize).map(|query| visible_keys(query, query_length, key_length)).collect();
+            assert_eq!(found, visible, "Tq={query_length} Tk={key_length}");
+        }
+    }
+}
