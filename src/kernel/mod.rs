@@ -2,13 +2,19 @@
 //!
 //! Adding a kernel is one WGSL file, one file here and one line in [`KERNELS`].
 
+#[cfg(test)]
+mod finite_difference;
+pub mod layer_norm;
+pub mod layer_norm_backward_input;
+pub mod layer_norm_backward_parameters;
 pub mod scale;
 
 use crate::gpu::Piece;
 use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
-pub static KERNELS: &[&Kernel] = &[&scale::KERNEL];
+pub static KERNELS: &[&Kernel] =
+    &[&scale::KERNEL, &layer_norm::KERNEL, &layer_norm_backward_input::KERNEL, &layer_norm_backward_parameters::KERNEL];
 
 /// Shared pieces of WGSL that designs begin with.
 pub mod piece {
@@ -22,7 +28,9 @@ pub mod piece {
     }
 
     piece!(LINEAR_INDEX, "linear_index.wgsl");
+    piece!(SCALAR_VALUES, "scalar_values.wgsl");
+    piece!(VEC4_VALUES, "vec4_values.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&LINEAR_INDEX];
+    pub static ALL: &[&Piece] = &[&LINEAR_INDEX, &SCALAR_VALUES, &VEC4_VALUES];
 }
