@@ -12,6 +12,11 @@ pub mod binary;
 pub mod causal_mask;
 pub mod copy;
 pub mod fill;
+#[cfg(test)]
+mod finite_difference;
+pub mod layer_norm;
+pub mod layer_norm_backward_input;
+pub mod layer_norm_backward_parameters;
 pub mod matmul;
 pub mod softmax;
 pub mod strides;
@@ -28,6 +33,9 @@ pub static KERNELS: &[&Kernel] = &[
     &causal_mask::KERNEL,
     &copy::KERNEL,
     &fill::KERNEL,
+    &layer_norm::KERNEL,
+    &layer_norm_backward_input::KERNEL,
+    &layer_norm_backward_parameters::KERNEL,
     &matmul::KERNEL,
     &unary::KERNEL,
 ];
@@ -46,9 +54,11 @@ pub mod piece {
     piece!(ATTENTION_MASK, "attention_mask.wgsl");
     piece!(ELEMENTWISE, "elementwise.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
+    piece!(SCALAR_VALUES, "scalar_values.wgsl");
     piece!(STRIDED_OFFSET, "strided_offset.wgsl");
     piece!(SUBGROUP_EIGHT, "subgroup_eight.wgsl");
+    piece!(VEC4_VALUES, "vec4_values.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &STRIDED_OFFSET, &SUBGROUP_EIGHT];
+    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &SCALAR_VALUES, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES];
 }

@@ -1,0 +1,54 @@
+// Gradients of layer normalisation with respect to its weight and bias, sums over the rows:
+//
+//     weight_gradient[c] = sum_r output_gradient[r][c] * (x[r][c] - mean[r]) * rstd[r]
+//     bias_gradient[c]   = sum_r output_gradient[r][c]
+//
+// One invocation owns one value of columns and walks down all rows. Rows are summed in blocks, and the blocks' sums in
+// turn, so that the error grows with BLOCK + rows / BLOCK and not with the rows. Assumes that a row is a whole number
+// of values.
+
+struct Params {
+    rows: u32,
+    width: u32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> x: array<Value>;
+@group(0) @binding(2) var<storage, read> output_gradient: array<Value>;
+@group(0) @binding(3) var<storage, read> statistics: array<f32>;
+@group(0) @binding(4) var<storage, read_write> weight_gradient: array<Value>;
+@group(0) @binding(5) var<storage, read_write> bias_gradient: array<Value>;
+
+const WIDTH: u32 = 8u;
+const BLOCK: u32 = 64u; // rows
+
+@compute @workgroup_size(WIDTH)
+fn main(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let column = linear_index(workgroup, workgroups, local, WIDTH);
+    let columns = params.width / LANES;
+    if column >= columns {
+        return;
+    }
+    var weight_sum = Value(0.0);
+    var bias_sum = Value(0.0);
+    var row = 0u;
+    while row < params.rows {
+        let end = row + min(BLOCK, params.rows - row);
+        var weight_block = Value(0.0);
+        var bias_block = Value(0.0);
+        for (; row < end; row += 1u) {
+            let gradient = output_gradient[row * columns + column];
+            let normal = (x[row * columns + column] - statistics[row]) * statistics[params.rows + row];
+            weight_block += gradient * normal;
+            bias_block += gradient;
+        }
+        weight_sum += weight_block;
+        bias_sum += bias_block;
+    }
+    weight_gradient[column] = weight_sum;
+    bias_gradient[column] = bias_sum;
+}

@@ -1,0 +1,184 @@
+//! Layer normalisation: `y = (x - mean) * rstd * weight + bias` over the last axis (Ba, Kiros and Hinton 2016,
+//! section 3), with the biased variance and epsilon inside the root, as GPT-2 has it.
+
+use super::piece;
+use crate::gpu::Piece;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<LayerNorm>();
+
+crate::kernel_parameters! {
+    /// Operands: `x [rows, width]`, `weight [width]`, `bias [width]`, `y [rows, width]`,
+    /// `statistics [2, rows]` (all means, then all reciprocal standard deviations).
+    pub struct Parameters {
+        rows: u32,
+        width: u32,
+        /// Added to the variance before the root.
+        epsilon: f32,
+    }
+}
+
+pub struct LayerNorm;
+
+const fn design(
+    name: &'static str,
+    pieces: &'static [&'static Piece],
+    supports: fn(&Parameters) -> Result<(), String>,
+) -> Design<Parameters> {
+    Design {
+        name,
+        file: "layer_norm.wgsl",
+        text: include_str!("../../shaders/layer_norm.wgsl"),
+        pieces,
+        preference: Preference::Any,
+        subgroup_width: None,
+        supports,
+        constants: |_| Vec::new(),
+        generated: |_| String::new(),
+        workgroups: |parameters| [u64::from(parameters.rows).div_ceil(8), 1, 1],
+        mutants: &[
+            Mutant {
+                name: "the mean is not corrected",
+                original: "- first_mean) - correction) * rstd",
+                replacement: "- first_mean)) * rstd",
+            },
+            Mutant {
+                name: "the variance is the mean square",
+                original: "let deviation = x[start + column] - first_mean;",
+                replacement: "let deviation = x[start + column];",
+            },
+            Mutant { name: "the bias is dropped", original: " + bias[column]", replacement: "" },
+            Mutant {
+                name: "rstd overwrites the means",
+                original: "statistics[params.rows + row]",
+                replacement: "statistics[row]",
+            },
+            Mutant {
+                name: "epsilon stands outside of the root",
+                original: "sqrt(variance + params.epsilon)",
+                replacement: "(sqrt(variance) + params.epsilon)",
+            },
+            Mutant {
+                name: "the last row is dropped",
+                original: "row >= params.rows",
+                replacement: "row + 1u >= params.rows",
+            },
+        ],
+    }
+}
+
+/// Rows that start at whole vec4.
+pub(super) fn whole_vec4(width: u32) -> Result<(), String> {
+    match width.is_multiple_of(4) {
+        true => Ok(()),
+        false => Err(format!("needs rows of a multiple of 4 elements, these have {width}")),
+    }
+}
+
+impl KernelDefinition for LayerNorm {
+    type Parameters = Parameters;
+    const NAME: &'static str = "layer_norm";
+    const WRITES: &'static [usize] = &[3, 4];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[
+            design("vec4", &[&piece::LINEAR_INDEX, &piece::VEC4_VALUES], |parameters| whole_vec4(parameters.width)),
+            design("scalar", &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES], |_| Ok(())),
+        ];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (x, weight, bias) = (operands.real(0), operands.real(1), operands.real(2));
+        let (mut y, mut statistics) = (operands.real_mut(3), operands.real_mut(4));
+        let (rows, width) = (parameters.rows as usize, parameters.width as usize);
+        for row in 0..rows {
+            let x = &x[row * width..][..width];
+            let mean = x.iter().map(|value| value.to_f64()).sum::<f64>() / width as f64;
+            let squares = x.iter().map(|value| (value.to_f64() - mean) * (value.to_f64() - mean)).sum::<f64>();
+            let rstd = 1.0 / (squares / width as f64 + parameters.epsilon).sqrt();
+            let scaled = x.iter().zip(&weight[..width]).zip(&bias[..width]);
+            for (y, ((value, weight), bias)) in y[row * width..][..width].iter_mut().zip(scaled) {
+                *y = S::from_f64((value.to_f64() - mean) * rstd * weight.to_f64() + bias.to_f64());
+            }
+            statistics[row] = S::from_f64(mean);
+            statistics[rows + row] = S::from_f64(rstd);
+        }
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let (rows, width) = (u64::from(parameters.rows), u64::from(parameters.width));
+        Cost { flops: 9 * rows * width, bytes: 4 * (2 * rows * width + 2 * width + 2 * rows) }
+    }
+
+    fn cases() -> Vec<Case> {
+        SHAPES
+            .iter()
+            .map(|&(rows, width)| {
+                let operands = vec![
+                    Operand::Input(rows_of_every_kind(rows, width)),
+                    Operand::Input(normal(2, 1, width, 1.0)),
+                    Operand::Input(normal(2, 2, width, 1.0)),
+                    Operand::Output(rows * width),
+                    Operand::Output(2 * rows),
+                ];
+                let parameters = Parameters { rows: rows as u32, width: width as u32, epsilon: 1e-5 };
+                Case::new(format!("rows={rows} C={width} seed=2"), parameters, operands, Tolerance::new(5e-6, 2e-6))
+            })
+            .collect()
+    }
+}
+
+/// (rows, width) of the cases: one element, ragged and whole vec4, a workgroup's eight rows less and more, wide rows.
+pub(super) const SHAPES: &[(usize, usize)] =
+    &[(1, 1), (3, 1), (1, 4), (7, 33), (8, 32), (9, 128), (67, 20), (3, 200), (4, 769), (5, 1600), (768, 128)];
+
+/// Unit-normal rows, among them one with a mean of 100, a constant one, a small and a large one.
+pub(super) fn rows_of_every_kind(rows: usize, width: usize) -> Vec<f32> {
+    let mut x = normal(2, 0, rows * width, 1.0);
+    for (row, x) in x.chunks_exact_mut(width).enumerate() {
+        for value in x {
+            *value = match row {
+                1 => *value + 100.0,
+                2 => 3.25,
+                3 => *value * 1e-3,
+                4 => *value * 1e4,
+                _ => *value,
+            };
+        }
+    }
+    x
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::finite_difference::{numbers, run};
+    use crate::tape::HostBuffer;
+
+    #[test]
+    fn the_twin_equals_values_worked_out_by_hand() {
+        // Row 0: mean 2, variance 2/3, epsilon 1/3, so rstd is 1. Row 1 is constant: rstd is sqrt(3).
+        let parameters = Parameters { rows: 2, width: 3, epsilon: 1.0 / 3.0 };
+        let results = run::<LayerNorm>(
+            &parameters,
+            vec![
+                HostBuffer::Real(vec![1.0, 2.0, 3.0, 5.0, 5.0, 5.0]),
+                HostBuffer::Real(vec![2.0, 3.0, 4.0]),
+                HostBuffer::Real(vec![0.5, 0.25, 0.0]),
+                HostBuffer::Real(vec![0.0; 6]),
+                HostBuffer::Real(vec![0.0; 4]),
+            ],
+        );
+        for (found, expected) in
+            [(&results[3], vec![-1.5, 0.25, 4.0, 0.5, 0.25, 0.0]), (&results[4], vec![2.0, 5.0, 1.0, 3f64.sqrt()])]
+        {
+            for (found, expected) in numbers(found).iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+            }
+        }
+    }
+}
