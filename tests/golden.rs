@@ -36,7 +36,8 @@ fn main() {
             let name = format!("one step with {attention} attention equals PyTorch on {executor}");
             trials.push(Trial::test(name, run).with_ignored_flag(ignored));
             let name = format!("twenty steps with {attention} attention equal PyTorch on {executor}");
-            trials.push(Trial::test(name, move || check_training(device.as_ref(), rewrites)).with_ignored_flag(ignored));
+            trials
+                .push(Trial::test(name, move || check_training(device.as_ref(), rewrites)).with_ignored_flag(ignored));
         }
     }
     libtest_mimic::run(&arguments, trials).exit();
@@ -76,7 +77,9 @@ fn check_step(gpu: Option<&Arc<Gpu>>, rewrites: Rewrites) -> Result<(), Failed> 
     }
     outputs.extend(weights.iter().enumerate().map(|(layer, &value)| (format!("attn.{layer}"), value)));
     let parameters = config.parameters();
-    outputs.extend(parameters.iter().zip(&gradients).map(|(parameter, &value)| (format!("grad.{}", parameter.name), value)));
+    outputs.extend(
+        parameters.iter().zip(&gradients).map(|(parameter, &value)| (format!("grad.{}", parameter.name), value)),
+    );
 
     let mut tape = TapeBuilder::new(gpu.map(|gpu| gpu.profile.clone()), Reuse::Never);
     let buffers = parameter_buffers(&mut tape, &config, "", Category::Parameter);
@@ -120,14 +123,8 @@ fn check_training(gpu: Option<&Arc<Gpu>>, rewrites: Rewrites) -> Result<(), Fail
     let golden = open("gpt_tiny_train.safetensors");
     let start = open("gpt_tiny.safetensors");
     let optimizer = Optimizer { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weight_decay: 0.1, clip: 1.0 };
-    let spec = ProgramSpec {
-        config: config(),
-        batch: BATCH,
-        context_length: CONTEXT,
-        accumulation: 1,
-        rewrites,
-        optimizer,
-    };
+    let spec =
+        ProgramSpec { config: config(), batch: BATCH, context_length: CONTEXT, accumulation: 1, rewrites, optimizer };
     let program = build_program(&spec, gpu.map(|gpu| &gpu.profile), Reuse::Pooled)?;
     let parameters = spec.config.parameters();
     let rates = golden.numbers("lrs");

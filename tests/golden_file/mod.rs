@@ -73,9 +73,9 @@ impl GoldenFile {
             let expected = self.real(name);
             assert_eq!(values.len(), expected.len(), "{name}");
             let tolerance = entry["atol"].as_f64().unwrap() * factor;
-            let ignored = entry["ignore"].as_array().map_or(0..0, |range| {
-                range[0].as_u64().unwrap() as usize..range[1].as_u64().unwrap() as usize
-            });
+            let ignored = entry["ignore"]
+                .as_array()
+                .map_or(0..0, |range| range[0].as_u64().unwrap() as usize..range[1].as_u64().unwrap() as usize);
             for (index, (&found, &expected)) in values.iter().zip(&expected).enumerate() {
                 if ignored.contains(&index) {
                     continue;
@@ -84,7 +84,8 @@ impl GoldenFile {
                 let share = f64::from((found - expected).abs()) / tolerance;
                 // Written so that NaN fails.
                 if !(share <= 1.0) {
-                    faults.push(format!("{name}[{index}]: {found:e} against {expected:e}, {share:.2} of the tolerance"));
+                    faults
+                        .push(format!("{name}[{index}]: {found:e} against {expected:e}, {share:.2} of the tolerance"));
                     break;
                 }
                 if share > worst.0 {

@@ -114,7 +114,7 @@ impl Op for UnaryOp {
         let y = lowering.output(node, 0);
         let parameters = unary_kernel::Parameters {
             count: u(y.elements()),
-            operation: self.operation.row(),
+            operation: self.operation.index(),
             constant: self.constant,
         };
         lowering.launch(node, &unary_kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
@@ -122,7 +122,10 @@ impl Op for UnaryOp {
     }
 
     fn attributes(&self) -> String {
-        if self.operation.takes_constant() { self.constant.to_string() } else { String::new() }
+        match self.operation {
+            Unary::Scale | Unary::AddConstant | Unary::Power => self.constant.to_string(),
+            _ => String::new(),
+        }
     }
 }
 
@@ -156,8 +159,10 @@ impl Op for BinaryOp {
             }
             Binary::Minimum => (share(graph, a, b, dy)?, share(graph, b, a, dy)?),
             Binary::Maximum => (share(graph, b, a, dy)?, share(graph, a, b, dy)?),
-            operation if operation.is_piecewise_constant() => return Ok(vec![None, None]),
-            operation => return Err(GraphError::NoGradient { op: operation.name(), what: "its inputs" }),
+            Binary::Less | Binary::LessEqual | Binary::Equal | Binary::And | Binary::Or => return Ok(vec![None, None]),
+            operation @ (Binary::GeluGradient | Binary::PowerOf) => {
+                return Err(GraphError::NoGradient { op: operation.name(), what: "its inputs" });
+            }
         };
         let (a_shape, b_shape) = (graph.shape(a).to_vec(), graph.shape(b).to_vec());
         Ok(vec![Some(sum_to_shape(graph, da, &a_shape)?), Some(sum_to_shape(graph, db, &b_shape)?)])
@@ -180,7 +185,7 @@ impl Op for BinaryOp {
             b_strides_low,
             b_strides_high,
             count: u(y.elements()),
-            operation: self.operation.row(),
+            operation: self.operation.index(),
             a_offset: u(a.offset),
             b_offset: u(b.offset),
             y_offset: u(y.offset),
