@@ -2,7 +2,10 @@
 //!
 //! Adding a kernel is one WGSL file, one file here and one line in [`KERNELS`].
 
+pub mod attention_backward_key_value;
+pub mod attention_backward_query;
 mod attention_cases;
+pub mod attention_delta;
 pub mod attention_forward;
 mod attention_reference;
 mod attention_rows;
@@ -13,7 +16,13 @@ use crate::gpu::Piece;
 use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
-pub static KERNELS: &[&Kernel] = &[&scale::KERNEL, &attention_forward::KERNEL];
+pub static KERNELS: &[&Kernel] = &[
+    &scale::KERNEL,
+    &attention_forward::KERNEL,
+    &attention_delta::KERNEL,
+    &attention_backward_query::KERNEL,
+    &attention_backward_key_value::KERNEL,
+];
 
 /// Shared pieces of WGSL that designs begin with.
 pub mod piece {
