@@ -2,7 +2,7 @@
 
 use super::attention_reference::{self as reference, Rows, RowsMut};
 use super::attention_shape::{AttentionShape, RowView};
-use crate::tape::{normal, words};
+use crate::tape::{Tolerance, normal, words};
 
 /// How the rows of the operands lie in their buffers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +43,7 @@ pub struct Setup {
     pub query_side: (RowView, usize),
     /// Where outputs of the shape of `key` go, and how many elements hold them.
     pub key_side: (RowView, usize),
-    /// Largest magnitude of a query or key (about), of a value, of a score.
+    /// Largest magnitude of a query or key (about), of a value.
     pub magnitudes: Magnitudes,
 }
 
@@ -52,7 +52,13 @@ pub struct Setup {
 pub struct Magnitudes {
     pub query_key: f64,
     pub value: f64,
-    pub score: f64,
+}
+
+impl Magnitudes {
+    /// What a gradient may be off by in f32: the rounding of a score's gradient, times a query or a key.
+    pub fn gradient_tolerance(&self, scale: f64) -> Tolerance {
+        Tolerance::new(1e-5 * self.value * (scale * self.query_key).max(1.0), 1e-5)
+    }
 }
 
 /// A buffer and where its rows lie.
@@ -221,7 +227,6 @@ fn setup(row: Row, seed: u64) -> Setup {
     let magnitudes = Magnitudes {
         query_key: if exact { 43.0 } else { 3.0 },
         value: if contents == Contents::LargeValues { 1000.0 } else { 1.0 },
-        score: if exact { 29584.0 } else { 1.0 },
     };
     let mask = if causal { " causal" } else { "" };
     Setup {

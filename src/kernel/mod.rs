@@ -3,7 +3,10 @@
 //! Adding a kernel is one WGSL file, one file here and one line in [`KERNELS`].
 
 pub mod accumulate;
+pub mod attention_backward_key_value;
+pub mod attention_backward_query;
 mod attention_cases;
+pub mod attention_delta;
 pub mod attention_forward;
 mod attention_reference;
 mod attention_rows;
@@ -28,6 +31,9 @@ use crate::tape::Kernel;
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
 pub static KERNELS: &[&Kernel] = &[
     &accumulate::KERNEL,
+    &attention_backward_key_value::KERNEL,
+    &attention_backward_query::KERNEL,
+    &attention_delta::KERNEL,
     &attention_forward::KERNEL,
     &binary::KERNEL,
     &causal_mask::KERNEL,
@@ -60,6 +66,5 @@ pub mod piece {
     piece!(VEC4_VALUES, "vec4_values.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] =
-        &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &SCALAR_VALUES, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES];
+    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &SCALAR_VALUES, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES];
 }

@@ -1,0 +1,309 @@
+//! Fused attention, backward to the query: `query_gradient = scale sum_j ds_j key_j`, with the weights computed anew.
+
+use super::attention_cases::setups;
+use super::attention_reference::{self as reference, Rows, RowsMut};
+use super::attention_rows::{RowText, Storage};
+use super::attention_shape::{AttentionShape, RowView};
+use super::piece;
+use crate::gpu::AdapterKind;
+use crate::tape::{Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<AttentionBackwardQuery>();
+
+crate::kernel_parameters! {
+    /// Operands: `query [B, H, Tq, D]`, `key [B, Hkv, Tk, D]`, `value [B, Hkv, Tk, D]`, `output_gradient [B, H, Tq, D]`,
+    /// `row_statistics [2, B, H, Tq]` (contiguous, of [`super::attention_delta`]), `query_gradient [B, H, Tq, D]`; rows by
+    /// offset and strides in elements. A query that sees no key gets the gradient 0.
+    pub struct Parameters {
+        batch: u32,
+        heads: u32,
+        key_value_heads: u32,
+        query_length: u32,
+        key_length: u32,
+        head_dim: u32,
+        causal: u32,
+        scale: f32,
+        query_offset: u32,
+        query_batch_stride: u32,
+        query_head_stride: u32,
+        query_row_stride: u32,
+        key_offset: u32,
+        key_batch_stride: u32,
+        key_head_stride: u32,
+        key_row_stride: u32,
+        value_offset: u32,
+        value_batch_stride: u32,
+        value_head_stride: u32,
+        value_row_stride: u32,
+        output_gradient_offset: u32,
+        output_gradient_batch_stride: u32,
+        output_gradient_head_stride: u32,
+        output_gradient_row_stride: u32,
+        query_gradient_offset: u32,
+        query_gradient_batch_stride: u32,
+        query_gradient_head_stride: u32,
+        query_gradient_row_stride: u32,
+    }
+}
+
+impl Parameters {
+    /// Sizes and mask.
+    pub fn shape(&self) -> AttentionShape {
+        AttentionShape {
+            batch: self.batch,
+            heads: self.heads,
+            key_value_heads: self.key_value_heads,
+            query_length: self.query_length,
+            key_length: self.key_length,
+            head_dim: self.head_dim,
+            causal: self.causal != 0,
+            scale: self.scale,
+        }
+    }
+
+    fn query(&self) -> RowView {
+        RowView::new(self.query_offset, self.query_batch_stride, self.query_head_stride, self.query_row_stride)
+    }
+
+    fn key(&self) -> RowView {
+        RowView::new(self.key_offset, self.key_batch_stride, self.key_head_stride, self.key_row_stride)
+    }
+
+    fn value(&self) -> RowView {
+        RowView::new(self.value_offset, self.value_batch_stride, self.value_head_stride, self.value_row_stride)
+    }
+
+    fn output_gradient(&self) -> RowView {
+        RowView::new(
+            self.output_gradient_offset,
+            self.output_gradient_batch_stride,
+            self.output_gradient_head_stride,
+            self.output_gradient_row_stride,
+        )
+    }
+
+    fn query_gradient(&self) -> RowView {
+        RowView::new(
+            self.query_gradient_offset,
+            self.query_gradient_batch_stride,
+            self.query_gradient_head_stride,
+            self.query_gradient_row_stride,
+        )
+    }
+
+    fn check_vec4(&self) -> Result<(), String> {
+        self.shape().check_vec4(&[
+            self.query(),
+            self.key(),
+            self.value(),
+            self.output_gradient(),
+            self.query_gradient(),
+        ])
+    }
+}
+
+const fn rows(storage: Storage, subgroup_rows: usize) -> RowText {
+    RowText {
+        storage,
+        loads: &["query", "key", "value", "output_gradient"],
+        stores: &["query_gradient"],
+        subgroup_rows,
+    }
+}
+
+fn workgroups(parameters: &Parameters) -> [u64; 3] {
+    let heads = u64::from(parameters.batch) * u64::from(parameters.heads);
+    [heads * u64::from(parameters.query_length).div_ceil(16), 1, 1]
+}
+
+const ROWS_MUTANTS: &[Mutant] = &[
+    Mutant { name: "the diagonal is masked", original: "index < visible1)", replacement: "index + 1u < visible1)" },
+    Mutant { name: "delta is left out", original: "(weight_gradient - delta)", replacement: "weight_gradient" },
+    Mutant { name: "the scale is left out", original: "scaled_row(sum, params.scale)", replacement: "sum" },
+    Mutant {
+        name: "queries past the end are written",
+        original: "if index < params.query_length {",
+        replacement: "if index <= params.query_length {",
+    },
+    Mutant {
+        name: "the last key of a block is dropped",
+        original: "for (var index = 0u; index < end; index++)",
+        replacement: "for (var index = 0u; index + 1u < end; index++)",
+    },
+    Mutant {
+        name: "a query head reads the key/value head of its own number",
+        original: "head / (params.heads / params.key_value_heads)",
+        replacement: "head % params.key_value_heads",
+    },
+];
+
+pub struct AttentionBackwardQuery;
+
+impl KernelDefinition for AttentionBackwardQuery {
+    type Parameters = Parameters;
+    const NAME: &'static str = "attention_backward_query";
+    const WRITES: &'static [usize] = &[5];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[
+            Design {
+                name: "subgroup",
+                file: "attention_backward_query_subgroup.wgsl",
+                text: include_str!("../../shaders/attention_backward_query_subgroup.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
+                preference: Preference::Only(AdapterKind::Software),
+                subgroup_width: Some(8),
+                supports: Parameters::check_vec4,
+                constants: |_| Vec::new(),
+                generated: |parameters| rows(Storage::Vec4, 2).generate(&parameters.shape()),
+                workgroups,
+                mutants: &[
+                    Mutant {
+                        name: "the diagonal is masked",
+                        original: "statistics1, index, visible1)",
+                        replacement: "statistics1, index + 1u, visible1)",
+                    },
+                    Mutant {
+                        name: "the second four keys are masked as the first",
+                        original: "statistics0, index + 4u, visible0)",
+                        replacement: "statistics0, index, visible0)",
+                    },
+                    Mutant {
+                        name: "masked keys keep a gradient",
+                        original: "select(vec4<f32>(0.0), gradients, scores > vec4<f32>(INVISIBLE))",
+                        replacement: "gradients",
+                    },
+                    Mutant {
+                        name: "delta is left out",
+                        original: "(weight_gradients - statistics.y)",
+                        replacement: "weight_gradients",
+                    },
+                    Mutant {
+                        name: "the scale is left out",
+                        original: "scaled_row(sum, params.scale)",
+                        replacement: "sum",
+                    },
+                    Mutant {
+                        name: "queries past the end are written",
+                        original: "if index < params.query_length {",
+                        replacement: "if index <= params.query_length {",
+                    },
+                    Mutant {
+                        name: "a query head reads the key/value head of its own number",
+                        original: "head / (params.heads / params.key_value_heads)",
+                        replacement: "head % params.key_value_heads",
+                    },
+                ],
+            },
+            Design {
+                name: "rows",
+                file: "attention_backward_query_rows.wgsl",
+                text: include_str!("../../shaders/attention_backward_query_rows.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK],
+                preference: Preference::Any,
+                subgroup_width: None,
+                supports: Parameters::check_vec4,
+                constants: |_| Vec::new(),
+                generated: |parameters| rows(Storage::Vec4, 0).generate(&parameters.shape()),
+                workgroups,
+                mutants: ROWS_MUTANTS,
+            },
+            Design {
+                name: "general",
+                file: "attention_backward_query_rows.wgsl",
+                text: include_str!("../../shaders/attention_backward_query_rows.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK],
+                preference: Preference::Any,
+                subgroup_width: None,
+                supports: |parameters| parameters.shape().check(),
+                constants: |_| Vec::new(),
+                generated: |parameters| rows(Storage::Scalar, 0).generate(&parameters.shape()),
+                workgroups,
+                mutants: &[Mutant {
+                    name: "elements past the head dimension are read",
+                    original: "query[at + 3u]), inside)",
+                    replacement: "query[at + 3u]), vec4<bool>(true))",
+                }],
+            },
+        ];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (query, key, value) = (operands.real(0), operands.real(1), operands.real(2));
+        let (output_gradient, row_statistics) = (operands.real(3), operands.real(4));
+        let mut query_gradient = operands.real_mut(5);
+        reference::backward_query(
+            &parameters.shape(),
+            &Rows { elements: &query, view: parameters.query() },
+            &Rows { elements: &key, view: parameters.key() },
+            &Rows { elements: &value, view: parameters.value() },
+            &Rows { elements: &output_gradient, view: parameters.output_gradient() },
+            &row_statistics,
+            &mut RowsMut { elements: &mut query_gradient, view: parameters.query_gradient() },
+        );
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let shape = parameters.shape();
+        let elements = (3 * shape.query_rows() + 2 * shape.key_rows()) * u64::from(shape.head_dim);
+        Cost {
+            flops: 6 * shape.visible_pairs() * u64::from(shape.head_dim),
+            bytes: 4 * (elements + 2 * shape.query_rows()),
+        }
+    }
+
+    fn cases() -> Vec<Case> {
+        setups()
+            .into_iter()
+            .map(|setup| {
+                let shape = setup.shape;
+                let row_statistics = setup.forward().row_statistics;
+                let (query, key, value) = (setup.query.view, setup.key.view, setup.value.view);
+                let output_gradient = setup.output_gradient.view;
+                let (query_gradient, elements) = setup.query_side;
+                let parameters = Parameters {
+                    batch: shape.batch,
+                    heads: shape.heads,
+                    key_value_heads: shape.key_value_heads,
+                    query_length: shape.query_length,
+                    key_length: shape.key_length,
+                    head_dim: shape.head_dim,
+                    causal: u32::from(shape.causal),
+                    scale: shape.scale,
+                    query_offset: query.offset,
+                    query_batch_stride: query.batch_stride,
+                    query_head_stride: query.head_stride,
+                    query_row_stride: query.row_stride,
+                    key_offset: key.offset,
+                    key_batch_stride: key.batch_stride,
+                    key_head_stride: key.head_stride,
+                    key_row_stride: key.row_stride,
+                    value_offset: value.offset,
+                    value_batch_stride: value.batch_stride,
+                    value_head_stride: value.head_stride,
+                    value_row_stride: value.row_stride,
+                    output_gradient_offset: output_gradient.offset,
+                    output_gradient_batch_stride: output_gradient.batch_stride,
+                    output_gradient_head_stride: output_gradient.head_stride,
+                    output_gradient_row_stride: output_gradient.row_stride,
+                    query_gradient_offset: query_gradient.offset,
+                    query_gradient_batch_stride: query_gradient.batch_stride,
+                    query_gradient_head_stride: query_gradient.head_stride,
+                    query_gradient_row_stride: query_gradient.row_stride,
+                };
+                let operands = vec![
+                    Operand::Input(setup.query.elements),
+                    Operand::Input(setup.key.elements),
+                    Operand::Input(setup.value.elements),
+                    Operand::Input(setup.output_gradient.elements),
+                    Operand::Input(row_statistics),
+                    Operand::Output(elements),
+                ];
+                let tolerance = setup.magnitudes.gradient_tolerance(shape.scale);
+                Case::new(setup.name, parameters, operands, tolerance)
+            })
+            .collect()
+    }
+}

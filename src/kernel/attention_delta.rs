@@ -1,0 +1,183 @@
+//! Row statistics for the backward passes of fused attention: the log-sum-exp of each query, and
+//! `delta = output_gradient . output` (Dao 2023, Algorithm 2), packed in one buffer.
+
+use super::attention_cases::setups;
+use super::attention_reference::{self as reference, Rows};
+use super::attention_rows::{RowText, Storage};
+use super::attention_shape::{AttentionShape, RowView};
+use super::piece;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<AttentionDelta>();
+
+crate::kernel_parameters! {
+    /// Operands: `output [B, H, Tq, D]` and `output_gradient [B, H, Tq, D]`, rows by offset and strides in elements,
+    /// `log_sum_exp [B, H, Tq]` and `row_statistics [2, B, H, Tq]`, contiguous.
+    pub struct Parameters {
+        batch: u32,
+        heads: u32,
+        query_length: u32,
+        head_dim: u32,
+        output_offset: u32,
+        output_batch_stride: u32,
+        output_head_stride: u32,
+        output_row_stride: u32,
+        output_gradient_offset: u32,
+        output_gradient_batch_stride: u32,
+        output_gradient_head_stride: u32,
+        output_gradient_row_stride: u32,
+    }
+}
+
+impl Parameters {
+    /// Sizes; keys have no part in this kernel.
+    fn shape(&self) -> AttentionShape {
+        AttentionShape {
+            batch: self.batch,
+            heads: self.heads,
+            key_value_heads: self.heads,
+            query_length: self.query_length,
+            key_length: self.query_length,
+            head_dim: self.head_dim,
+            causal: false,
+            scale: 1.0,
+        }
+    }
+
+    fn output(&self) -> RowView {
+        RowView::new(self.output_offset, self.output_batch_stride, self.output_head_stride, self.output_row_stride)
+    }
+
+    fn output_gradient(&self) -> RowView {
+        RowView::new(
+            self.output_gradient_offset,
+            self.output_gradient_batch_stride,
+            self.output_gradient_head_stride,
+            self.output_gradient_row_stride,
+        )
+    }
+}
+
+const fn rows(storage: Storage) -> RowText {
+    RowText { storage, loads: &["output", "output_gradient"], stores: &[], subgroup_rows: 0 }
+}
+
+fn workgroups(parameters: &Parameters) -> [u64; 3] {
+    [parameters.shape().query_rows().div_ceil(64), 1, 1]
+}
+
+const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "the log-sum-exp is not copied",
+        original: "row_statistics[index] = log_sum_exp[index];",
+        replacement: "",
+    },
+    Mutant {
+        name: "delta lies one element off",
+        original: "row_statistics[count + index]",
+        replacement: "row_statistics[count + index + 1u]",
+    },
+    Mutant {
+        name: "rows past the end are written",
+        original: "if index >= count {",
+        replacement: "if index > count {",
+    },
+    Mutant {
+        name: "heads and batches are swapped",
+        original: "index / params.query_length % params.heads;",
+        replacement: "index / params.query_length % params.batch;",
+    },
+];
+
+pub struct AttentionDelta;
+
+impl KernelDefinition for AttentionDelta {
+    type Parameters = Parameters;
+    const NAME: &'static str = "attention_delta";
+    const WRITES: &'static [usize] = &[3];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[
+            Design {
+                name: "vec4",
+                file: "attention_delta.wgsl",
+                text: include_str!("../../shaders/attention_delta.wgsl"),
+                pieces: &[&piece::LINEAR_INDEX],
+                preference: Preference::Any,
+                subgroup_width: None,
+                supports: |parameters| {
+                    parameters.shape().check_vec4(&[parameters.output(), parameters.output_gradient()])
+                },
+                constants: |_| Vec::new(),
+                generated: |parameters| rows(Storage::Vec4).generate(&parameters.shape()),
+                workgroups,
+                mutants: MUTANTS,
+            },
+            Design {
+                name: "general",
+                file: "attention_delta.wgsl",
+                text: include_str!("../../shaders/attention_delta.wgsl"),
+                pieces: &[&piece::LINEAR_INDEX],
+                preference: Preference::Any,
+                subgroup_width: None,
+                supports: |parameters| parameters.shape().check(),
+                constants: |_| Vec::new(),
+                generated: |parameters| rows(Storage::Scalar).generate(&parameters.shape()),
+                workgroups,
+                mutants: MUTANTS,
+            },
+        ];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (output, output_gradient, log_sum_exp) = (operands.real(0), operands.real(1), operands.real(2));
+        let mut row_statistics = operands.real_mut(3);
+        reference::row_statistics(
+            &parameters.shape(),
+            &Rows { elements: &output, view: parameters.output() },
+            &Rows { elements: &output_gradient, view: parameters.output_gradient() },
+            &log_sum_exp,
+            &mut row_statistics,
+        );
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let (rows, head_dim) = (parameters.shape().query_rows(), u64::from(parameters.head_dim));
+        Cost { flops: 2 * rows * head_dim, bytes: 4 * rows * (2 * head_dim + 3) }
+    }
+
+    fn cases() -> Vec<Case> {
+        setups()
+            .into_iter()
+            .map(|setup| {
+                let (shape, forward) = (setup.shape, setup.forward());
+                let (output, output_gradient) = (forward.output.view, setup.output_gradient.view);
+                let parameters = Parameters {
+                    batch: shape.batch,
+                    heads: shape.heads,
+                    query_length: shape.query_length,
+                    head_dim: shape.head_dim,
+                    output_offset: output.offset,
+                    output_batch_stride: output.batch_stride,
+                    output_head_stride: output.head_stride,
+                    output_row_stride: output.row_stride,
+                    output_gradient_offset: output_gradient.offset,
+                    output_gradient_batch_stride: output_gradient.batch_stride,
+                    output_gradient_head_stride: output_gradient.head_stride,
+                    output_gradient_row_stride: output_gradient.row_stride,
+                };
+                let operands = vec![
+                    Operand::Input(forward.output.elements),
+                    Operand::Input(setup.output_gradient.elements),
+                    Operand::Input(forward.log_sum_exp),
+                    Operand::Output(forward.row_statistics.len()),
+                ];
+                Case::new(setup.name, parameters, operands, Tolerance::new(4e-6 * setup.magnitudes.value, 1e-6))
+            })
+            .collect()
+    }
+}
