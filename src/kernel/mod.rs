@@ -14,6 +14,7 @@ mod attention_shape;
 pub mod binary;
 pub mod causal_mask;
 pub mod copy;
+pub mod elementwise;
 pub mod fill;
 #[cfg(test)]
 mod finite_difference;
