@@ -2,19 +2,40 @@
 //!
 //! Adding a kernel is one WGSL file, one file here and one line in [`KERNELS`].
 
+pub mod adamw;
+pub mod cross_entropy;
+pub mod cross_entropy_backward;
+pub mod cross_entropy_mean;
+pub mod embedding;
+pub mod embedding_backward;
 #[cfg(test)]
 mod finite_difference;
+pub mod gradient_norm;
 pub mod layer_norm;
 pub mod layer_norm_backward_input;
 pub mod layer_norm_backward_parameters;
+mod loop_limit;
 pub mod scale;
+pub mod sum_of_squares;
 
 use crate::gpu::Piece;
 use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
-pub static KERNELS: &[&Kernel] =
-    &[&scale::KERNEL, &layer_norm::KERNEL, &layer_norm_backward_input::KERNEL, &layer_norm_backward_parameters::KERNEL];
+pub static KERNELS: &[&Kernel] = &[
+    &scale::KERNEL,
+    &layer_norm::KERNEL,
+    &layer_norm_backward_input::KERNEL,
+    &layer_norm_backward_parameters::KERNEL,
+    &embedding::KERNEL,
+    &embedding_backward::KERNEL,
+    &cross_entropy::KERNEL,
+    &cross_entropy_mean::KERNEL,
+    &cross_entropy_backward::KERNEL,
+    &sum_of_squares::KERNEL,
+    &gradient_norm::KERNEL,
+    &adamw::KERNEL,
+];
 
 /// Shared pieces of WGSL that designs begin with.
 pub mod piece {
