@@ -149,7 +149,7 @@ impl KernelDefinition for CrossEntropy {
                         Operand::Output(rows),
                         Operand::Output(rows),
                     ],
-                    Tolerance::new(4e-6, 1e-6),
+                    Tolerance::new(2e-6, 5e-7),
                 )
             })
             .collect()
