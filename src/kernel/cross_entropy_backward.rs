@@ -2,7 +2,7 @@
 
 use super::cross_entropy::{IGNORED, logit_cases, whole_vec4_stride};
 use super::cross_entropy_mean::COUNT;
-use super::loop_limit::within_loop_limit;
+use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
@@ -50,7 +50,7 @@ const fn design(
 /// Four values an iteration.
 fn bounded(parameters: &Parameters, lanes: u32) -> Result<(), String> {
     let iterations = u64::from(parameters.vocabulary.div_ceil(4 * lanes)) + 1;
-    within_loop_limit(iterations, "columns", parameters.vocabulary)
+    loop_limit::within(iterations)
 }
 
 const ONE_IS_LEFT: Mutant = Mutant {

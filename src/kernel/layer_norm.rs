@@ -1,7 +1,7 @@
 //! Layer normalisation: `y = (x - mean) * rstd * weight + bias` over the last axis (Ba, Kiros and Hinton 2016,
 //! section 3), with the biased variance and epsilon inside the root, as GPT-2 has it.
 
-use super::loop_limit::within_loop_limit;
+use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
@@ -81,7 +81,7 @@ pub(super) fn whole_vec4(width: u32) -> Result<(), String> {
 
 /// So many passes over a row, one value an iteration.
 pub(super) fn bounded(width: u32, passes: u64, lanes: u32) -> Result<(), String> {
-    within_loop_limit(passes * (u64::from(width.div_ceil(lanes)) + 1), "columns", width)
+    loop_limit::within(passes * (u64::from(width.div_ceil(lanes)) + 1))
 }
 
 impl KernelDefinition for LayerNorm {

@@ -14,7 +14,7 @@ pub mod gradient_norm;
 pub mod layer_norm;
 pub mod layer_norm_backward_input;
 pub mod layer_norm_backward_parameters;
-mod loop_limit;
+pub mod loop_limit;
 pub mod scale;
 pub mod sum_of_squares;
 
@@ -23,18 +23,18 @@ use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
 pub static KERNELS: &[&Kernel] = &[
-    &scale::KERNEL,
+    &adamw::KERNEL,
+    &cross_entropy::KERNEL,
+    &cross_entropy_backward::KERNEL,
+    &cross_entropy_mean::KERNEL,
+    &embedding::KERNEL,
+    &embedding_backward::KERNEL,
+    &gradient_norm::KERNEL,
     &layer_norm::KERNEL,
     &layer_norm_backward_input::KERNEL,
     &layer_norm_backward_parameters::KERNEL,
-    &embedding::KERNEL,
-    &embedding_backward::KERNEL,
-    &cross_entropy::KERNEL,
-    &cross_entropy_mean::KERNEL,
-    &cross_entropy_backward::KERNEL,
+    &scale::KERNEL,
     &sum_of_squares::KERNEL,
-    &gradient_norm::KERNEL,
-    &adamw::KERNEL,
 ];
 
 /// Shared pieces of WGSL that designs begin with.
