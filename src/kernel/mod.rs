@@ -28,6 +28,7 @@ pub mod gradient_norm;
 pub mod layer_norm;
 pub mod layer_norm_backward_input;
 pub mod layer_norm_backward_parameters;
+pub mod loop_limit;
 mod loop_limit;
 pub mod matmul;
 pub mod softmax;
@@ -84,6 +85,5 @@ pub mod piece {
     piece!(VEC4_VALUES, "vec4_values.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] =
-        &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &SCALAR_VALUES, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES];
+    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &SCALAR_VALUES, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES];
 }
