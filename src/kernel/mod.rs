@@ -8,16 +8,34 @@ pub mod causal_mask;
 pub mod copy;
 pub mod elementwise;
 pub mod fill;
+pub mod reduce;
+pub mod scaled_masked_softmax;
+pub mod scaled_masked_softmax_backward;
 pub mod softmax;
+pub mod softmax_backward;
+mod split_reduction;
 pub mod strides;
+#[cfg(test)]
+mod twin_check;
 pub mod unary;
 
 use crate::gpu::Piece;
 use crate::tape::Kernel;
 
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
-pub static KERNELS: &[&Kernel] =
-    &[&accumulate::KERNEL, &binary::KERNEL, &causal_mask::KERNEL, &copy::KERNEL, &fill::KERNEL, &unary::KERNEL];
+pub static KERNELS: &[&Kernel] = &[
+    &accumulate::KERNEL,
+    &binary::KERNEL,
+    &causal_mask::KERNEL,
+    &copy::KERNEL,
+    &fill::KERNEL,
+    &reduce::KERNEL,
+    &scaled_masked_softmax::KERNEL,
+    &scaled_masked_softmax_backward::KERNEL,
+    &softmax::KERNEL,
+    &softmax_backward::KERNEL,
+    &unary::KERNEL,
+];
 
 /// Shared pieces of WGSL that designs begin with.
 pub mod piece {
@@ -32,8 +50,13 @@ pub mod piece {
 
     piece!(ELEMENTWISE, "elementwise.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
+    piece!(LINEAR_WORKGROUP, "linear_workgroup.wgsl");
+    piece!(SPLIT_REDUCTION, "split_reduction.wgsl");
     piece!(STRIDED_OFFSET, "strided_offset.wgsl");
+    piece!(VISIBLE, "visible.wgsl");
+    piece!(VISIBLE_KEYS, "visible_keys.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&ELEMENTWISE, &LINEAR_INDEX, &STRIDED_OFFSET];
+    pub static ALL: &[&Piece] =
+        &[&ELEMENTWISE, &LINEAR_INDEX, &LINEAR_WORKGROUP, &SPLIT_REDUCTION, &STRIDED_OFFSET, &VISIBLE, &VISIBLE_KEYS];
 }
