@@ -8,6 +8,7 @@ pub mod causal_mask;
 pub mod copy;
 pub mod elementwise;
 pub mod fill;
+pub mod loop_limit;
 pub mod reduce;
 pub mod scaled_masked_softmax;
 pub mod scaled_masked_softmax_backward;

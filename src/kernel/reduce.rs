@@ -1,5 +1,6 @@
 //! Sum, mean or maximum along one axis: bias gradients, row sums, and what broadcasting needs on its way back.
 
+use super::loop_limit;
 use super::piece;
 use super::split_reduction::{self, Sharing};
 use crate::gpu::{AdapterKind, Constant};
@@ -27,8 +28,10 @@ impl Reduction {
     }
 }
 
-/// Positions that one invocation adds up on its own.
-const LONGEST_WALK: u32 = 1 << 16;
+/// Iterations of three nested loops of blocks of 32 over so many steps.
+fn blocked(steps: u32) -> Result<(), String> {
+    loop_limit::within(u64::from(steps) + u64::from(steps.div_ceil(32)) + u64::from(steps.div_ceil(1024)))
+}
 
 crate::kernel_parameters! {
     /// Operands: `x [outer, length, inner]`, `y [outer, inner]`, both contiguous.
@@ -53,13 +56,10 @@ impl Parameters {
         }
     }
 
-    /// Whether one invocation may walk the whole axis: beyond, a sum's rounding error and the wait for it grow.
-    fn short(&self) -> Result<(), String> {
+    /// Whether the invocations that share a result can walk its axis.
+    fn walkable(&self, sharing: Sharing) -> Result<(), String> {
         self.known_operation()?;
-        match self.length <= LONGEST_WALK {
-            true => Ok(()),
-            false => Err(format!("walks at most {LONGEST_WALK} positions, there are {}", self.length)),
-        }
+        split_reduction::walks(sharing, self.length, self.inner, 1)
     }
 
     fn maximum(&self) -> Constant {
@@ -75,7 +75,7 @@ const SHARED: Design<Parameters> = Design {
     pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION],
     preference: Preference::Any,
     subgroup_width: None,
-    supports: Parameters::known_operation,
+    supports: |parameters| parameters.walkable(Sharing::Shared),
     constants: |parameters| constants(Sharing::Shared, parameters),
     generated: |_| String::new(),
     workgroups: |p| split_reduction::workgroups(Sharing::Shared, p.results(), p.length, p.inner),
@@ -112,7 +112,7 @@ const SHARED: Design<Parameters> = Design {
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
     preference: Preference::Only(AdapterKind::Software),
-    supports: Parameters::short,
+    supports: |parameters| parameters.walkable(Sharing::Serial),
     constants: |parameters| constants(Sharing::Serial, parameters),
     workgroups: |p| split_reduction::workgroups(Sharing::Serial, p.results(), p.length, p.inner),
     mutants: &[
@@ -149,7 +149,8 @@ impl KernelDefinition for Reduce {
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: None,
                 supports: |parameters| {
-                    parameters.short()?;
+                    parameters.known_operation()?;
+                    blocked(parameters.length)?;
                     match parameters.inner.is_multiple_of(4) {
                         true => Ok(()),
                         false => Err(format!("needs columns in fours, there are {}", parameters.inner)),
@@ -189,7 +190,8 @@ impl KernelDefinition for Reduce {
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: None,
                 supports: |parameters| {
-                    parameters.short()?;
+                    parameters.known_operation()?;
+                    blocked(parameters.length / 4)?;
                     match parameters.inner == 1 && parameters.length.is_multiple_of(4) {
                         true => Ok(()),
                         false => Err(format!(

@@ -2,6 +2,7 @@
 //! attention.
 
 use super::causal_mask::visible_keys;
+use super::loop_limit;
 use super::piece;
 use super::softmax::{INVISIBLE, Scores};
 use super::split_reduction::{self, Sharing};
@@ -44,7 +45,9 @@ impl Parameters {
         }
     }
 
+    /// Whether rows are made of whole vec4, and can be walked twice.
     pub(super) fn in_fours(&self) -> Result<(), String> {
+        loop_limit::within(2 * u64::from(self.key_length / 4))?;
         match self.key_length.is_multiple_of(4) {
             true => Ok(()),
             false => Err(format!("needs keys in fours, there are {}", self.key_length)),
@@ -60,7 +63,7 @@ const SHARED: Design<Parameters> = Design {
     pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::VISIBLE, &piece::VISIBLE_KEYS],
     preference: Preference::Any,
     subgroup_width: None,
-    supports: |_| Ok(()),
+    supports: |parameters| split_reduction::walks(Sharing::Shared, parameters.key_length, 1, 3),
     constants: |parameters| split_reduction::constants(Sharing::Shared, parameters.key_length, 1),
     generated: |_| String::new(),
     workgroups: |parameters| workgroups(Sharing::Shared, parameters),
@@ -87,6 +90,7 @@ const SHARED: Design<Parameters> = Design {
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
     preference: Preference::Only(AdapterKind::Software),
+    supports: |parameters| split_reduction::walks(Sharing::Serial, parameters.key_length, 1, 3),
     constants: |parameters| split_reduction::constants(Sharing::Serial, parameters.key_length, 1),
     workgroups: |parameters| workgroups(Sharing::Serial, parameters),
     mutants: &[

@@ -23,7 +23,7 @@ const SHARED: Design<Parameters> = Design {
     pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::VISIBLE_KEYS],
     preference: Preference::Any,
     subgroup_width: None,
-    supports: |_| Ok(()),
+    supports: |parameters| split_reduction::walks(Sharing::Shared, parameters.key_length, 1, 2),
     constants: |parameters| split_reduction::constants(Sharing::Shared, parameters.key_length, 1),
     generated: |_| String::new(),
     workgroups: |parameters| workgroups(Sharing::Shared, parameters),
@@ -45,6 +45,7 @@ const SHARED: Design<Parameters> = Design {
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
     preference: Preference::Only(AdapterKind::Software),
+    supports: |parameters| split_reduction::walks(Sharing::Serial, parameters.key_length, 1, 2),
     constants: |parameters| split_reduction::constants(Sharing::Serial, parameters.key_length, 1),
     workgroups: |parameters| workgroups(Sharing::Serial, parameters),
     mutants: &[

@@ -1,5 +1,6 @@
 //! Softmax along one axis of `[outer, length, inner]`.
 
+use super::loop_limit;
 use super::piece;
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
@@ -66,7 +67,7 @@ const SHARED: Design<Parameters> = Design {
     pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::VISIBLE],
     preference: Preference::Any,
     subgroup_width: None,
-    supports: |_| Ok(()),
+    supports: |p| split_reduction::walks(Sharing::Shared, p.length, p.inner, 3),
     constants: |p| split_reduction::constants(Sharing::Shared, p.length, p.inner),
     generated: |_| String::new(),
     workgroups: |p| split_reduction::workgroups(Sharing::Shared, p.results(), p.length, p.inner),
@@ -93,6 +94,7 @@ const SHARED: Design<Parameters> = Design {
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
     preference: Preference::Only(AdapterKind::Software),
+    supports: |p| split_reduction::walks(Sharing::Serial, p.length, p.inner, 3),
     constants: |p| split_reduction::constants(Sharing::Serial, p.length, p.inner),
     workgroups: |p| split_reduction::workgroups(Sharing::Serial, p.results(), p.length, p.inner),
     mutants: MUTANTS,
@@ -115,7 +117,7 @@ impl KernelDefinition for Softmax {
                 pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: None,
-                supports: |parameters| in_fours(parameters.inner),
+                supports: |parameters| columns_in_fours(parameters.length, parameters.inner),
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| columns_of_four(parameters.outer, parameters.inner),
@@ -223,16 +225,18 @@ impl KernelDefinition for Softmax {
     }
 }
 
-/// Whether `[outer, length, 1]` is made of whole vec4.
+/// Whether `[outer, length, 1]` is made of whole vec4, and can be walked twice.
 pub(super) fn rows_in_fours(length: u32, inner: u32) -> Result<(), String> {
+    loop_limit::within(2 * u64::from(length / 4))?;
     match inner == 1 && length.is_multiple_of(4) {
         true => Ok(()),
         false => Err(format!("needs rows in fours, there are {length} elements {inner} apart")),
     }
 }
 
-/// Whether the innermost axis is made of whole vec4.
-pub(super) fn in_fours(inner: u32) -> Result<(), String> {
+/// Whether the innermost axis is made of whole vec4, and the middle one can be walked twice.
+pub(super) fn columns_in_fours(length: u32, inner: u32) -> Result<(), String> {
+    loop_limit::within(2 * u64::from(length))?;
     match inner.is_multiple_of(4) {
         true => Ok(()),
         false => Err(format!("needs columns in fours, there are {inner}")),

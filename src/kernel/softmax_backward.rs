@@ -1,7 +1,7 @@
 //! The gradient of softmax along one axis of `[outer, length, inner]`.
 
 use super::piece;
-use super::softmax::{columns_of_four, in_fours, rows_in_fours, shapes};
+use super::softmax::{columns_in_fours, columns_of_four, rows_in_fours, shapes};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
 use crate::tape::{
@@ -38,7 +38,7 @@ const SHARED: Design<Parameters> = Design {
     pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION],
     preference: Preference::Any,
     subgroup_width: None,
-    supports: |_| Ok(()),
+    supports: |p| split_reduction::walks(Sharing::Shared, p.length, p.inner, 2),
     constants: |p| split_reduction::constants(Sharing::Shared, p.length, p.inner),
     generated: |_| String::new(),
     workgroups: |p| split_reduction::workgroups(Sharing::Shared, p.results(), p.length, p.inner),
@@ -60,6 +60,7 @@ const SHARED: Design<Parameters> = Design {
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
     preference: Preference::Only(AdapterKind::Software),
+    supports: |p| split_reduction::walks(Sharing::Serial, p.length, p.inner, 2),
     constants: |p| split_reduction::constants(Sharing::Serial, p.length, p.inner),
     workgroups: |p| split_reduction::workgroups(Sharing::Serial, p.results(), p.length, p.inner),
     mutants: &[
@@ -93,7 +94,7 @@ impl KernelDefinition for SoftmaxBackward {
                 pieces: &[&piece::LINEAR_INDEX],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: None,
-                supports: |parameters| in_fours(parameters.inner),
+                supports: |parameters| columns_in_fours(parameters.length, parameters.inner),
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| columns_of_four(parameters.outer, parameters.inner),
