@@ -28,8 +28,8 @@ pub mod gradient_norm;
 pub mod layer_norm;
 pub mod layer_norm_backward_input;
 pub mod layer_norm_backward_parameters;
-pub mod loop_limit;
 mod loop_limit;
+pub mod loop_limit;
 pub mod matmul;
 pub mod reduce;
 pub mod scaled_masked_softmax;
@@ -92,6 +92,9 @@ pub mod piece {
     piece!(ELEMENTWISE, "elementwise.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
     piece!(LINEAR_WORKGROUP, "linear_workgroup.wgsl");
+    piece!(MATMUL, "matmul.wgsl");
+    piece!(MATMUL_SCALAR, "matmul_scalar.wgsl");
+    piece!(MATMUL_VEC4, "matmul_vec4.wgsl");
     piece!(SCALAR_VALUES, "scalar_values.wgsl");
     piece!(SPLIT_REDUCTION, "split_reduction.wgsl");
     piece!(STRIDED_OFFSET, "strided_offset.wgsl");
@@ -101,5 +104,5 @@ pub mod piece {
     piece!(VISIBLE_KEYS, "visible_keys.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &LINEAR_WORKGROUP, &SCALAR_VALUES, &SPLIT_REDUCTION, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES, &VISIBLE, &VISIBLE_KEYS];
+    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &LINEAR_WORKGROUP, &MATMUL, &MATMUL_SCALAR, &MATMUL_VEC4, &SCALAR_VALUES, &SPLIT_REDUCTION, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES, &VISIBLE, &VISIBLE_KEYS];
 }
