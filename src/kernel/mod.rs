@@ -36,9 +36,10 @@ pub mod piece {
     }
 
     piece!(ATTENTION_MASK, "attention_mask.wgsl");
+    piece!(ATTENTION_TILE, "attention_tile.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
     piece!(SUBGROUP_EIGHT, "subgroup_eight.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &LINEAR_INDEX, &SUBGROUP_EIGHT];
+    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ATTENTION_TILE, &LINEAR_INDEX, &SUBGROUP_EIGHT];
 }
