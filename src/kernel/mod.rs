@@ -28,8 +28,8 @@ pub mod gradient_norm;
 pub mod layer_norm;
 pub mod layer_norm_backward_input;
 pub mod layer_norm_backward_parameters;
-mod loop_limit;
 pub mod loop_limit;
+mod loop_limit;
 pub mod matmul;
 pub mod reduce;
 pub mod scaled_masked_softmax;
@@ -89,6 +89,7 @@ pub mod piece {
     }
 
     piece!(ATTENTION_MASK, "attention_mask.wgsl");
+    piece!(ATTENTION_TILE, "attention_tile.wgsl");
     piece!(ELEMENTWISE, "elementwise.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
     piece!(LINEAR_WORKGROUP, "linear_workgroup.wgsl");
@@ -104,5 +105,5 @@ pub mod piece {
     piece!(VISIBLE_KEYS, "visible_keys.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &LINEAR_WORKGROUP, &MATMUL, &MATMUL_SCALAR, &MATMUL_VEC4, &SCALAR_VALUES, &SPLIT_REDUCTION, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES, &VISIBLE, &VISIBLE_KEYS];
+    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ATTENTION_TILE, &ELEMENTWISE, &LINEAR_INDEX, &LINEAR_WORKGROUP, &MATMUL, &MATMUL_SCALAR, &MATMUL_VEC4, &SCALAR_VALUES, &SPLIT_REDUCTION, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES, &VISIBLE, &VISIBLE_KEYS];
 }
