@@ -149,7 +149,8 @@ fn run(case: &Case, values: &[Vec<f64>], with_gradients: bool) -> (f64, Vec<Vec<
         .map(|(index, shape)| input(&mut graph, &format!("x{index}"), TensorType::real(shape.clone())).unwrap())
         .collect();
     let output = (case.build)(&mut graph, &inputs).unwrap();
-    let weights = input(&mut graph, "weights", TensorType::real(graph.shape(output).to_vec())).unwrap();
+    let weights = TensorType::real(graph.shape(output).to_vec());
+    let weights = input(&mut graph, "weights", weights).unwrap();
     let product = multiply(&mut graph, output, weights).unwrap();
     let count: usize = graph.shape(product).iter().product();
     let flat = reshape(&mut graph, product, &[count]).unwrap();

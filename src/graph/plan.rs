@@ -206,7 +206,7 @@ fn pool(tape: &mut Tape) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{copy, fill};
+    use crate::kernel::{fill, unary};
 
     fn chain(reuse: Reuse) -> Tape {
         let mut builder = TapeBuilder::new(None, reuse);
@@ -215,8 +215,8 @@ mod tests {
         let mut earlier = weights;
         for (index, elements) in [8u64, 4, 16, 2].into_iter().enumerate() {
             let next = builder.transient(format!("t{index}"), elements, ElementKind::Real, Category::Activation);
-            let parameters = copy::Parameters::contiguous(elements.min(2) as u32, 0, 0);
-            builder.launch(&copy::KERNEL, parameters, &[earlier, next], "copy");
+            let parameters = unary::Parameters { count: elements.min(2) as u32, operation: 0, constant: 0.0 };
+            builder.launch(&unary::KERNEL, parameters, &[earlier, next], "copy");
             earlier = next;
         }
         builder.finish().unwrap()

@@ -29,7 +29,6 @@ pub mod layer_norm;
 pub mod layer_norm_backward_input;
 pub mod layer_norm_backward_parameters;
 pub mod loop_limit;
-mod loop_limit;
 pub mod matmul;
 pub mod reduce;
 pub mod scaled_masked_softmax;
@@ -105,5 +104,21 @@ pub mod piece {
     piece!(VISIBLE_KEYS, "visible_keys.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ATTENTION_TILE, &ELEMENTWISE, &LINEAR_INDEX, &LINEAR_WORKGROUP, &MATMUL, &MATMUL_SCALAR, &MATMUL_VEC4, &SCALAR_VALUES, &SPLIT_REDUCTION, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES, &VISIBLE, &VISIBLE_KEYS];
+    pub static ALL: &[&Piece] = &[
+        &ATTENTION_MASK,
+        &ATTENTION_TILE,
+        &ELEMENTWISE,
+        &LINEAR_INDEX,
+        &LINEAR_WORKGROUP,
+        &MATMUL,
+        &MATMUL_SCALAR,
+        &MATMUL_VEC4,
+        &SCALAR_VALUES,
+        &SPLIT_REDUCTION,
+        &STRIDED_OFFSET,
+        &SUBGROUP_EIGHT,
+        &VEC4_VALUES,
+        &VISIBLE,
+        &VISIBLE_KEYS,
+    ];
 }
