@@ -23,7 +23,10 @@ pub mod piece {
     }
 
     piece!(LINEAR_INDEX, "linear_index.wgsl");
+    piece!(MATMUL, "matmul.wgsl");
+    piece!(MATMUL_SCALAR, "matmul_scalar.wgsl");
+    piece!(MATMUL_VEC4, "matmul_vec4.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&LINEAR_INDEX];
+    pub static ALL: &[&Piece] = &[&LINEAR_INDEX, &MATMUL, &MATMUL_SCALAR, &MATMUL_VEC4];
 }
