@@ -58,9 +58,12 @@ fn heads(part: u32, length: u32, heads: u32, size: u32) -> Heads {
     Heads { offset: part * heads * size, outer: length * token, inner: size, token }
 }
 
+/// Parameters of dense matrices from rows, columns and inner steps.
+type Layout = fn(u32, u32, u32) -> Parameters;
+
 pub(super) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
-    let layouts: [(&str, fn(u32, u32, u32) -> Parameters); 3] =
+    let layouts: [(&str, Layout); 3] =
         [("NN", Parameters::plain), ("NT", Parameters::b_transposed), ("TN", Parameters::a_transposed)];
     // A planted fault is looked for in this order, and every shader that is tried has to be compiled: what shows the most
     // comes first, what needs the shaders for long sums last.
