@@ -7,7 +7,7 @@
 //     to +7
 //
 // That is 12 vec4 loads for 128 b_tile, without workgroup memory, barriers or subgroups. Rows past the edge are read
-// at the edge and not stored; inner steps past the edge are zero in both matrices.
+// at the edge and not stored; inner steps past the edge are zero in A.
 //
 // Assumes B stored by rows or by columns with every vec4 of it at a multiple of four elements; common/matmul_vec4.wgsl
 // assumes the same of A and C.
@@ -20,7 +20,7 @@ const TILE_COLUMNS: u32 = 32u;
 // Whether B is stored by columns.
 const B_TRANSPOSED: bool = false;
 
-// Four columns at four inner steps from k on, zero past the last of them.
+// Four columns at four inner steps from k on; past the last of them, where A is zero, any that exist.
 fn load_b(start: u32, column: u32, k: u32) -> Tile {
     if B_TRANSPOSED {
         let at = start + select(0u, k, k < params.inner) + column * params.b_column_stride;
@@ -34,12 +34,7 @@ fn load_b(start: u32, column: u32, k: u32) -> Tile {
     let steps = k + vec4<u32>(0u, 1u, 2u, 3u);
     let rows = select(vec4<u32>(), steps, steps < vec4<u32>(params.inner));
     let reads = (start + column + rows * params.b_row_stride) / 4u;
-    return Tile(
-        select(vec4<f32>(), b[reads.x], steps.x < params.inner),
-        select(vec4<f32>(), b[reads.y], steps.y < params.inner),
-        select(vec4<f32>(), b[reads.z], steps.z < params.inner),
-        select(vec4<f32>(), b[reads.w], steps.w < params.inner),
-    );
+    return Tile(b[reads.x], b[reads.y], b[reads.z], b[reads.w]);
 }
 
 @compute @workgroup_size(LANES)

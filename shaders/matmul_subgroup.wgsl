@@ -25,7 +25,7 @@ const TILE_ROWS: u32 = 32u;
 // Workgroups that keep a processor busy, and the fewest columns that are worth loading a tile of A for.
 const ENOUGH_WORKGROUPS: u32 = 8u;
 const LEAST_SPAN: u32 = 128u;
-// Inner steps of A that are held at a time: 32, 64 or 128.
+// Inner steps of A that are held at a time: 32 or 128.
 const CHUNK: u32 = 32u;
 // Whether B is stored by columns.
 const B_TRANSPOSED: bool = false;
@@ -123,16 +123,6 @@ fn main(
         var a13 = Tile();
         var a14 = Tile();
         var a15 = Tile();
-        if CHUNK > 32u {
-            a08 = load_a(at.a, row, k + 32u);
-            a09 = load_a(at.a, row, k + 36u);
-            a10 = load_a(at.a, row, k + 40u);
-            a11 = load_a(at.a, row, k + 44u);
-            a12 = load_a(at.a, row, k + 48u);
-            a13 = load_a(at.a, row, k + 52u);
-            a14 = load_a(at.a, row, k + 56u);
-            a15 = load_a(at.a, row, k + 60u);
-        }
         var a16 = Tile();
         var a17 = Tile();
         var a18 = Tile();
@@ -149,7 +139,15 @@ fn main(
         var a29 = Tile();
         var a30 = Tile();
         var a31 = Tile();
-        if CHUNK > 64u {
+        if CHUNK > 32u {
+            a08 = load_a(at.a, row, k + 32u);
+            a09 = load_a(at.a, row, k + 36u);
+            a10 = load_a(at.a, row, k + 40u);
+            a11 = load_a(at.a, row, k + 44u);
+            a12 = load_a(at.a, row, k + 48u);
+            a13 = load_a(at.a, row, k + 52u);
+            a14 = load_a(at.a, row, k + 56u);
+            a15 = load_a(at.a, row, k + 60u);
             a16 = load_a(at.a, row, k + 64u);
             a17 = load_a(at.a, row, k + 68u);
             a18 = load_a(at.a, row, k + 72u);
@@ -181,8 +179,6 @@ fn main(
                 sums = multiply_add(sums, at.b, column, k + 40u, lane, a10, a11);
                 sums = multiply_add(sums, at.b, column, k + 48u, lane, a12, a13);
                 sums = multiply_add(sums, at.b, column, k + 56u, lane, a14, a15);
-            }
-            if CHUNK > 64u {
                 sums = multiply_add(sums, at.b, column, k + 64u, lane, a16, a17);
                 sums = multiply_add(sums, at.b, column, k + 72u, lane, a18, a19);
                 sums = multiply_add(sums, at.b, column, k + 80u, lane, a20, a21);

@@ -10,7 +10,7 @@
 //
 // Any strides and sizes: storage is read element by element, with neighbouring invocations along whichever dimension
 // lies closer in memory. Rows and columns past the edge are read at the edge and not stored; inner steps past the edge
-// are zero in both matrices. Rows of workgroup memory have one vec4 of padding, so that writes across them fall into
+// are zero in A. Rows of workgroup memory have one vec4 of padding, so that writes across them fall into
 // different banks.
 
 @group(0) @binding(1) var<storage, read> a: array<f32>;
@@ -66,7 +66,7 @@ fn main(
         let a_values = vec4<f32>(a[a_at.x], a[a_at.y], a[a_at.z], a[a_at.w]);
         let b_values = vec4<f32>(b[b_at.x], b[b_at.y], b[b_at.z], b[b_at.w]);
         a_tile[a_slot] = select(vec4<f32>(), a_values, a_step < inner);
-        b_tile[b_slot] = select(vec4<f32>(), b_values, b_step < inner);
+        b_tile[b_slot] = b_values;
         workgroupBarrier(); // the tiles are whole
         for (var step = 0u; step < STEPS; step++) {
             let of_a = a_tile[step * PITCH + side.y];

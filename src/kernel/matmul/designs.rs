@@ -121,8 +121,8 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
             },
             Mutant {
                 name: "inner steps past the end are not zero",
-                original: "select(vec4<f32>(), b_values, b_step < inner)",
-                replacement: "b_values",
+                original: "select(vec4<f32>(), a_values, a_step < inner)",
+                replacement: "a_values",
             },
             Mutant {
                 name: "the last step of a tile is left out",
@@ -178,9 +178,9 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
                 replacement: "if row < params.rows {",
             },
             Mutant {
-                name: "a row of B past the inner dimension is not zero",
-                original: "select(vec4<f32>(), b[reads.w], steps.w < params.inner)",
-                replacement: "b[reads.w]",
+                name: "an inner step of B past the end is not zero",
+                original: "within_inner(b[(at + 3u * params.b_column_stride) / 4u], k)",
+                replacement: "b[(at + 3u * params.b_column_stride) / 4u]",
             },
             Mutant {
                 name: "the bias of the third column serves the fourth",
@@ -251,10 +251,10 @@ fn subgroup_workgroups(parameters: &Parameters) -> [u64; 3] {
 }
 
 fn subgroup_constants(parameters: &Parameters) -> Vec<Constant> {
-    // A longer chunk takes less time for an inner step, as C is carried over less often, but a part of one as much as a
-    // whole: 32, 64 and 128 steps take about 4, 7 and 12 units of time.
-    let time = |(chunk, units): &(u32, u64)| u64::from(parameters.inner.div_ceil(*chunk)) * units;
-    let chunk = [(128, 12), (64, 7), (32, 4)].into_iter().min_by_key(time).map_or(32, |(chunk, _)| chunk);
+    // Carrying C over from chunk to chunk costs time, so 128 inner steps take three times as long as 32; but a part of a
+    // chunk takes as long as a whole.
+    let (short, long) = (parameters.inner.div_ceil(32), parameters.inner.div_ceil(128));
+    let chunk = if short < long.saturating_mul(3) { 32 } else { 128 };
     vec![Constant::u32("CHUNK", chunk), Constant::bool("B_TRANSPOSED", !parameters.b_is_by_rows())]
 }
 
