@@ -49,6 +49,7 @@ pub mod piece {
         };
     }
 
+    piece!(DIVIDE, "divide.wgsl");
     piece!(ELEMENTWISE, "elementwise.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
     piece!(LINEAR_WORKGROUP, "linear_workgroup.wgsl");
@@ -58,6 +59,14 @@ pub mod piece {
     piece!(VISIBLE_KEYS, "visible_keys.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] =
-        &[&ELEMENTWISE, &LINEAR_INDEX, &LINEAR_WORKGROUP, &SPLIT_REDUCTION, &STRIDED_OFFSET, &VISIBLE, &VISIBLE_KEYS];
+    pub static ALL: &[&Piece] = &[
+        &DIVIDE,
+        &ELEMENTWISE,
+        &LINEAR_INDEX,
+        &LINEAR_WORKGROUP,
+        &SPLIT_REDUCTION,
+        &STRIDED_OFFSET,
+        &VISIBLE,
+        &VISIBLE_KEYS,
+    ];
 }
