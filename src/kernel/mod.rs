@@ -89,6 +89,7 @@ pub mod piece {
 
     piece!(ATTENTION_MASK, "attention_mask.wgsl");
     piece!(ATTENTION_TILE, "attention_tile.wgsl");
+    piece!(DIVIDE, "divide.wgsl");
     piece!(ELEMENTWISE, "elementwise.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
     piece!(LINEAR_WORKGROUP, "linear_workgroup.wgsl");
@@ -107,6 +108,7 @@ pub mod piece {
     pub static ALL: &[&Piece] = &[
         &ATTENTION_MASK,
         &ATTENTION_TILE,
+        &DIVIDE,
         &ELEMENTWISE,
         &LINEAR_INDEX,
         &LINEAR_WORKGROUP,
