@@ -173,11 +173,11 @@ impl<'a> Run<'a> {
             }
             self.scheduled(observer).await?;
         }
-        self.flush(observer).await?;
         if target == steps {
             self.finish(observer).await?;
             return Ok(Ending::Complete);
         }
+        self.flush(observer).await?;
         self.save().await?;
         self.draw_chart()?;
         Ok(Ending::StoppedAfter(target))
