@@ -195,7 +195,7 @@ fn setup(row: Row, seed: u64) -> Setup {
     let query = |_: u32, row: u32, dimension: u32, value: f32| match contents {
         Contents::LargeScores => {
             let sign = if signs[row as usize] == 0 { 43.0 } else { -43.0 };
-            if dimension == 0 && row % 2 == 0 { 1.0 } else { sign }
+            if dimension == 0 && row.is_multiple_of(2) { 1.0 } else { sign }
         }
         Contents::LargeNegativeScores => {
             if dimension == 0 {
@@ -210,11 +210,11 @@ fn setup(row: Row, seed: u64) -> Setup {
         Contents::MeanOfValues => 0.0,
         Contents::LargeScores | Contents::LargeNegativeScores => {
             let negative = match contents {
-                Contents::LargeScores => row % 3 == 0,
+                Contents::LargeScores => row.is_multiple_of(3),
                 _ => row < 8,
             };
             let sign = if negative { -43.0 } else { 43.0 };
-            if dimension == 0 && row % 5 != 0 { small[row as usize] as f32 - 3.0 } else { sign }
+            if dimension == 0 && !row.is_multiple_of(5) { small[row as usize] as f32 - 3.0 } else { sign }
         }
         _ => value,
     };
