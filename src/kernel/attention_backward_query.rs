@@ -49,7 +49,7 @@ crate::kernel_parameters! {
 
 impl Parameters {
     /// Sizes and mask.
-    pub fn shape(&self) -> AttentionShape {
+    fn shape(&self) -> AttentionShape {
         AttentionShape {
             batch: self.batch,
             heads: self.heads,
