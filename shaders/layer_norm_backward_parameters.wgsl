@@ -22,6 +22,17 @@ struct Params {
 const WIDTH: u32 = 8u;
 const BLOCK: u32 = 64u; // rows
 
+struct Sums {
+    weight: Value,
+    bias: Value,
+}
+
+fn with_row(sums: Sums, row: u32, column: u32, columns: u32) -> Sums {
+    let gradient = output_gradient[row * columns + column];
+    let normal = (x[row * columns + column] - statistics[row]) * statistics[params.rows + row];
+    return Sums(sums.weight + gradient * normal, sums.bias + gradient);
+}
+
 @compute @workgroup_size(WIDTH)
 fn main(
     @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -33,22 +44,23 @@ fn main(
     if column >= columns {
         return;
     }
-    var weight_sum = Value(0.0);
-    var bias_sum = Value(0.0);
+    var total = Sums(Value(0.0), Value(0.0));
     var row = 0u;
     while row < params.rows {
-        let end = row + min(BLOCK, params.rows - row);
-        var weight_block = Value(0.0);
-        var bias_block = Value(0.0);
-        for (; row < end; row += 1u) {
-            let gradient = output_gradient[row * columns + column];
-            let normal = (x[row * columns + column] - statistics[row]) * statistics[params.rows + row];
-            weight_block += gradient * normal;
-            bias_block += gradient;
+        let end = min(row + BLOCK, params.rows);
+        var block = Sums(Value(0.0), Value(0.0));
+        for (; row + 3u < end; row += 4u) {
+            block = with_row(block, row, column, columns);
+            block = with_row(block, row + 1u, column, columns);
+            block = with_row(block, row + 2u, column, columns);
+            block = with_row(block, row + 3u, column, columns);
         }
-        weight_sum += weight_block;
-        bias_sum += bias_block;
+        for (; row < end; row += 1u) {
+            block = with_row(block, row, column, columns);
+        }
+        total.weight += block.weight;
+        total.bias += block.bias;
     }
-    weight_gradient[column] = weight_sum;
-    bias_gradient[column] = bias_sum;
+    weight_gradient[column] = total.weight;
+    bias_gradient[column] = total.bias;
 }

@@ -6,10 +6,10 @@ mod device;
 use std::sync::Arc;
 
 use headlight::gpu::Gpu;
+use headlight::train::Preset;
 use headlight::train::optimizer_state::OptimizerState;
 use headlight::train::settings::{AttentionKind, Settings};
 use headlight::train::trainer::{Trainer, TrainerError};
-use headlight::train::Preset;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 type Check = fn(Option<&Arc<Gpu>>) -> Result<(), Failed>;

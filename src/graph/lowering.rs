@@ -53,16 +53,16 @@ impl<'a> Lowering<'a> {
             }
         }
         let mut lowering = Lowering { graph, tape, views, placed };
-        for node in 0..graph.nodes.len() {
+        for (node, described) in graph.nodes.iter().enumerate() {
             let bound = lowering.views.contains_key(&Value { node, output: 0 });
             if needed[node] && !bound {
-                for (output, ty) in graph.nodes[node].outputs.iter().enumerate() {
+                for (output, ty) in described.outputs.iter().enumerate() {
                     if ty.elements().is_none_or(|elements| elements > u64::from(u32::MAX)) {
                         let label = lowering.label(node, output);
                         return Err(LoweringError::TooLarge { label, shape: ty.to_string() });
                     }
                 }
-                graph.nodes[node].op.clone().lower(&mut lowering, node)?;
+                described.op.lower(&mut lowering, node)?;
             }
         }
         roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect()

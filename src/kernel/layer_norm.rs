@@ -1,6 +1,7 @@
 //! Layer normalisation: `y = (x - mean) * rstd * weight + bias` over the last axis (Ba, Kiros and Hinton 2016,
 //! section 3), with the biased variance and epsilon inside the root, as GPT-2 has it.
 
+use super::loop_limit::within_loop_limit;
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
@@ -78,6 +79,11 @@ pub(super) fn whole_vec4(width: u32) -> Result<(), String> {
     }
 }
 
+/// So many passes over a row, one value an iteration.
+pub(super) fn bounded(width: u32, passes: u64, lanes: u32) -> Result<(), String> {
+    within_loop_limit(passes * (u64::from(width.div_ceil(lanes)) + 1), "columns", width)
+}
+
 impl KernelDefinition for LayerNorm {
     type Parameters = Parameters;
     const NAME: &'static str = "layer_norm";
@@ -85,8 +91,13 @@ impl KernelDefinition for LayerNorm {
 
     fn designs() -> &'static [Design<Parameters>] {
         static DESIGNS: &[Design<Parameters>] = &[
-            design("vec4", &[&piece::LINEAR_INDEX, &piece::VEC4_VALUES], |parameters| whole_vec4(parameters.width)),
-            design("scalar", &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES], |_| Ok(())),
+            design("vec4", &[&piece::LINEAR_INDEX, &piece::VEC4_VALUES], |parameters| {
+                whole_vec4(parameters.width)?;
+                bounded(parameters.width, 3, 4)
+            }),
+            design("scalar", &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES], |parameters| {
+                bounded(parameters.width, 3, 1)
+            }),
         ];
         DESIGNS
     }

@@ -1,6 +1,6 @@
 //! Gradient of layer normalisation with respect to its input, from the saved mean and rstd of each row.
 
-use super::layer_norm::{SHAPES, rows_of_every_kind, whole_vec4};
+use super::layer_norm::{SHAPES, bounded, rows_of_every_kind, whole_vec4};
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
@@ -78,8 +78,13 @@ impl KernelDefinition for LayerNormBackwardInput {
 
     fn designs() -> &'static [Design<Parameters>] {
         static DESIGNS: &[Design<Parameters>] = &[
-            design("vec4", &[&piece::LINEAR_INDEX, &piece::VEC4_VALUES], |parameters| whole_vec4(parameters.width)),
-            design("scalar", &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES], |_| Ok(())),
+            design("vec4", &[&piece::LINEAR_INDEX, &piece::VEC4_VALUES], |parameters| {
+                whole_vec4(parameters.width)?;
+                bounded(parameters.width, 2, 4)
+            }),
+            design("scalar", &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES], |parameters| {
+                bounded(parameters.width, 2, 1)
+            }),
         ];
         DESIGNS
     }

@@ -2,6 +2,7 @@
 
 use super::layer_norm::{SHAPES, rows_of_every_kind, whole_vec4};
 use super::layer_norm_backward_input::statistics;
+use super::loop_limit::within_loop_limit;
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
@@ -42,19 +43,25 @@ const fn design(
         mutants: &[
             Mutant {
                 name: "every block replaces the one before",
-                original: "weight_sum += weight_block;",
-                replacement: "weight_sum = weight_block;",
+                original: "total.weight += block.weight;",
+                replacement: "total.weight = block.weight;",
             },
             Mutant {
                 name: "the bias takes the weight's sum",
-                original: "bias_gradient[column] = bias_sum;",
-                replacement: "bias_gradient[column] = weight_sum;",
+                original: "bias_gradient[column] = total.bias;",
+                replacement: "bias_gradient[column] = total.weight;",
             },
             Mutant { name: "the mean is not taken off", original: " - statistics[row])", replacement: ")" },
             Mutant {
-                name: "the last row of a block is dropped",
-                original: "row + min(BLOCK, params.rows - row);",
-                replacement: "row + min(BLOCK - 1u, params.rows - row); if row == 0u { row = 1u; }",
+                name: "rows behind the last four of a block are dropped",
+                original: "for (; row < end; row += 1u) {",
+                replacement: "for (; row + 1u < end; row += 1u) {",
+            },
+            Mutant {
+                name: "the last four rows of a block are dropped",
+                original: "for (; row + 3u < end; row += 4u) {
+            block = with_row(block, row, column, columns);",
+                replacement: "for (; row + 3u < end; row += 4u) {",
             },
             Mutant {
                 name: "the last column is dropped",
@@ -63,6 +70,12 @@ const fn design(
             },
         ],
     }
+}
+
+/// Four rows an iteration, in blocks of 64 rows; the last of them may have three single rows.
+fn bounded(parameters: &Parameters) -> Result<(), String> {
+    let (fours, blocks) = (u64::from(parameters.rows / 4), u64::from(parameters.rows.div_ceil(64)));
+    within_loop_limit(fours + 3 * blocks + 4, "rows", parameters.rows)
 }
 
 impl KernelDefinition for LayerNormBackwardParameters {
@@ -75,15 +88,15 @@ impl KernelDefinition for LayerNormBackwardParameters {
             design(
                 "vec4",
                 &[&piece::LINEAR_INDEX, &piece::VEC4_VALUES],
-                |parameters| whole_vec4(parameters.width),
+                |parameters| {
+                    whole_vec4(parameters.width)?;
+                    bounded(parameters)
+                },
                 |parameters| [u64::from(parameters.width).div_ceil(4 * 8), 1, 1],
             ),
-            design(
-                "scalar",
-                &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES],
-                |_| Ok(()),
-                |parameters| [u64::from(parameters.width).div_ceil(8), 1, 1],
-            ),
+            design("scalar", &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES], bounded, |parameters| {
+                [u64::from(parameters.width).div_ceil(8), 1, 1]
+            }),
         ];
         DESIGNS
     }
@@ -114,7 +127,7 @@ impl KernelDefinition for LayerNormBackwardParameters {
 
     fn cases() -> Vec<Case> {
         // Beside the common shapes: a block's rows and one more, and many rows.
-        let shapes = SHAPES.iter().copied().chain([(63, 5), (64, 8), (65, 36), (20_000, 4)]);
+        let shapes = SHAPES.iter().copied().chain([(63, 5), (64, 8), (65, 36), (20_000, 4), (200_003, 1)]);
         shapes
             .map(|(rows, width)| {
                 let x = rows_of_every_kind(rows, width);

@@ -3,6 +3,7 @@
 //! Adding a kernel is one WGSL file, one file here and one line in [`KERNELS`].
 
 pub mod accumulate;
+pub mod adamw;
 pub mod attention_backward_key_value;
 pub mod attention_backward_query;
 mod attention_cases;
@@ -14,16 +15,24 @@ mod attention_shape;
 pub mod binary;
 pub mod causal_mask;
 pub mod copy;
+pub mod cross_entropy;
+pub mod cross_entropy_backward;
+pub mod cross_entropy_mean;
 pub mod elementwise;
+pub mod embedding;
+pub mod embedding_backward;
 pub mod fill;
 #[cfg(test)]
 mod finite_difference;
+pub mod gradient_norm;
 pub mod layer_norm;
 pub mod layer_norm_backward_input;
 pub mod layer_norm_backward_parameters;
+mod loop_limit;
 pub mod matmul;
 pub mod softmax;
 pub mod strides;
+pub mod sum_of_squares;
 pub mod unary;
 
 use crate::gpu::Piece;
@@ -32,6 +41,7 @@ use crate::tape::Kernel;
 /// Every kernel there is. Tests, `headlight parity` and the benches go by this list.
 pub static KERNELS: &[&Kernel] = &[
     &accumulate::KERNEL,
+    &adamw::KERNEL,
     &attention_backward_key_value::KERNEL,
     &attention_backward_query::KERNEL,
     &attention_delta::KERNEL,
@@ -39,11 +49,18 @@ pub static KERNELS: &[&Kernel] = &[
     &binary::KERNEL,
     &causal_mask::KERNEL,
     &copy::KERNEL,
+    &cross_entropy::KERNEL,
+    &cross_entropy_backward::KERNEL,
+    &cross_entropy_mean::KERNEL,
+    &embedding::KERNEL,
+    &embedding_backward::KERNEL,
     &fill::KERNEL,
+    &gradient_norm::KERNEL,
     &layer_norm::KERNEL,
     &layer_norm_backward_input::KERNEL,
     &layer_norm_backward_parameters::KERNEL,
     &matmul::KERNEL,
+    &sum_of_squares::KERNEL,
     &unary::KERNEL,
 ];
 
@@ -67,5 +84,6 @@ pub mod piece {
     piece!(VEC4_VALUES, "vec4_values.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] = &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &SCALAR_VALUES, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES];
+    pub static ALL: &[&Piece] =
+        &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &SCALAR_VALUES, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES];
 }

@@ -51,10 +51,11 @@ impl Executor {
     /// # Errors
     /// A buffer of another kind, or too small.
     pub fn write(&self, buffer: BufferId, values: &[f32]) -> Result<(), ExecutionError> {
-        Ok(match self {
+        match self {
             Self::Gpu(executor) => executor.write(buffer, values)?,
             Self::Cpu(executor) => executor.write(buffer, values)?,
-        })
+        }
+        Ok(())
     }
 
     /// As [`Executor::write`], for words.
@@ -62,10 +63,11 @@ impl Executor {
     /// # Errors
     /// As [`Executor::write`].
     pub fn write_words(&self, buffer: BufferId, words: &[u32]) -> Result<(), ExecutionError> {
-        Ok(match self {
+        match self {
             Self::Gpu(executor) => executor.write_words(buffer, words)?,
             Self::Cpu(executor) => executor.write_words(buffer, words)?,
-        })
+        }
+        Ok(())
     }
 
     /// The numbers of a buffer after all that was queued.

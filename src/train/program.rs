@@ -81,17 +81,20 @@ pub struct StepScalars {
 }
 
 impl StepScalars {
-    /// The buffer's contents: first-micro-batch flag, learning rate, and AdamW's two bias corrections `1 - beta^t`
-    /// (Kingma and Ba 2015, algorithm 1), `t` counted from 1.
-    pub fn values(&self, optimizer: &Optimizer) -> [f32; 4] {
+    /// The buffer's contents as [`adamw::scalars`] lays them out; the bias corrections are `1 - beta^t` (Kingma and Ba
+    /// 2015, algorithm 1), `t` counted from 1.
+    pub fn values(&self, optimizer: &Optimizer) -> [f32; adamw::scalars::LENGTH] {
+        use adamw::scalars::{BIAS_CORRECTION1, BIAS_CORRECTION2, FIRST_MICRO_BATCH, GRADIENT_FACTOR, LEARNING_RATE};
         let t = (self.step + 1) as f64;
-        let correction = |beta: f64| -f64::exp_m1(t * beta.ln());
-        [
-            f32::from(u8::from(self.first_micro_batch)),
-            self.learning_rate as f32,
-            correction(optimizer.beta1) as f32,
-            correction(optimizer.beta2) as f32,
-        ]
+        // exp_m1 keeps the digits that 1 - beta^t loses while beta^t is close to 1.
+        let correction = |beta: f64| -f64::exp_m1(t * beta.ln()) as f32;
+        let mut values = [0.0; adamw::scalars::LENGTH];
+        values[FIRST_MICRO_BATCH] = f32::from(u8::from(self.first_micro_batch));
+        values[LEARNING_RATE] = self.learning_rate as f32;
+        values[BIAS_CORRECTION1] = correction(optimizer.beta1);
+        values[BIAS_CORRECTION2] = correction(optimizer.beta2);
+        values[GRADIENT_FACTOR] = 1.0;
+        values
     }
 }
 
@@ -118,11 +121,11 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
     let first_moments = parameter_buffers(&mut tape, config, ".first_moment", Category::OptimizerState);
     let second_moments = parameter_buffers(&mut tape, config, ".second_moment", Category::OptimizerState);
     let mut real = |name: &str, elements| tape.persistent(name, elements, ElementKind::Real, Category::Control);
-    let scalars = real("step_scalars", 4);
+    let scalars = real("step_scalars", adamw::scalars::LENGTH as u64);
     let loss = real("loss", 1);
-    let control = real("control", gradient_norm::CONTROL_LENGTH as u64);
+    let control = real("control", gradient_norm::control::LENGTH as u64);
     let summary = real("evaluation_summary", 2);
-    let flags = tape.persistent("flags", gradient_norm::FLAGS_LENGTH as u64, ElementKind::Words, Category::Control);
+    let flags = tape.persistent("flags", gradient_norm::flags::LENGTH as u64, ElementKind::Words, Category::Control);
     let tokens = tape.persistent("tokens", positions, ElementKind::Words, Category::Input);
     let targets = tape.persistent("targets", positions, ElementKind::Words, Category::Input);
 
@@ -167,7 +170,7 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
     // Update.
     tape.begin_segment("update");
     let sizes: Vec<u32> = described.iter().map(|parameter| parameter.len() as u32).collect();
-    let counts: Vec<u32> = sizes.iter().map(|&size| sum_of_squares::partials(size)).collect();
+    let counts: Vec<u32> = sizes.iter().map(|&size| sum_of_squares::partials_for(u64::from(size))).collect();
     let total: u32 = counts.iter().sum();
     let partials = tape.transient("norm_partials", u64::from(total), ElementKind::Real, Category::Workspace);
     let mut offset = 0;
@@ -182,15 +185,8 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
     for (index, parameter) in described.iter().enumerate() {
         let optimizer = &spec.optimizer;
         let weight_decay = if parameter.decays() { optimizer.weight_decay } else { 0.0 };
-        let settings = adamw::Parameters {
-            count: sizes[index],
-            beta1: optimizer.beta1,
-            beta2: optimizer.beta2,
-            one_minus_beta1: 1.0 - optimizer.beta1,
-            one_minus_beta2: 1.0 - optimizer.beta2,
-            epsilon: optimizer.epsilon,
-            weight_decay,
-        };
+        let settings =
+            adamw::Parameters::new(sizes[index], optimizer.beta1, optimizer.beta2, optimizer.epsilon, weight_decay);
         let operands =
             [parameters[index], gradients[index], first_moments[index], second_moments[index], scalars, control, flags];
         tape.launch(&adamw::KERNEL, settings, &operands, format!("{}.adamw", parameter.name));

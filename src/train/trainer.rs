@@ -10,6 +10,7 @@ use super::settings::{AttentionKind, Settings};
 use crate::data::batches::{BatchError, evaluation_batches, training_batch};
 use crate::gpu::{Gpu, Pipelines};
 use crate::graph::{Reuse, Rewrites};
+use crate::kernel::gradient_norm;
 use crate::model::config::{ConfigError, GptConfig};
 use crate::model::forward::ModelError;
 use crate::model::generate::{Forward, GenerationError};
@@ -30,10 +31,10 @@ pub enum TrainerError {
     #[error(transparent)]
     Batch(#[from] BatchError),
     #[error(
-        "step {step}: the loss is {loss} and the gradient norm {grad_norm}: the weights were left as they were after \
-         step {before}; a lower --learning-rate or --clip 1 usually helps"
+        "step {step}: {what} is not finite; the weights were left as they were after step {before}: a lower \
+         --learning-rate or --clip 1 usually helps"
     )]
-    NotFinite { step: u64, before: u64, loss: f64, grad_norm: f64 },
+    NotFinite { step: u64, before: u64, what: &'static str },
 }
 
 /// What an optimizer step reported.
@@ -194,19 +195,22 @@ impl Trainer {
             .await
             .map_err(|source| TrainerError::Execution { step, source })?;
         let real = |at: usize| bits.get(at).map_or(f64::NAN, |&bits| f64::from(f32::from_bits(bits)));
-        let sizes = &self.program.tape.buffers;
-        let control = sizes[self.program.buffers.loss].elements as usize;
-        let flags = control + sizes[self.program.buffers.control].elements as usize;
+        // One behind the other: the loss, the control numbers, the flags.
+        let (control, flags) = (1, 1 + gradient_norm::control::LENGTH);
+        if bits.get(flags + gradient_norm::flags::FROZEN) != Some(&0) {
+            let what = match bits.get(flags + gradient_norm::flags::CAUSE) {
+                Some(&gradient_norm::flags::CAUSE_LOSS) => "the loss",
+                Some(&gradient_norm::flags::CAUSE_NORM) => "the norm of the gradients",
+                _ => "the loss and the norm of the gradients",
+            };
+            return Err(TrainerError::NotFinite { step, before: step - 1, what });
+        }
         let report = StepReport {
             step,
             train_loss: real(0) / self.accumulation as f64,
-            grad_norm: real(control),
+            grad_norm: real(control + gradient_norm::control::NORM),
             learning_rate,
         };
-        if bits.get(flags) != Some(&0) {
-            let StepReport { train_loss: loss, grad_norm, .. } = report;
-            return Err(TrainerError::NotFinite { step, before: step - 1, loss, grad_norm });
-        }
         Ok(Some(report))
     }
 

@@ -2,9 +2,7 @@
 
 use super::prelude::*;
 use crate::kernel::causal_mask as kernel;
-
-/// What masked scores are set to: far below the limit of visibility, and still a number, so that nothing becomes NaN.
-pub const MASKED: f64 = -170_141_183_460_469_231_731_687_303_715_884_105_728.0; // -2^127
+use crate::kernel::softmax::MASKED;
 
 /// `scores [.., Tq, Tk]` with `fill` wherever `key > query + Tk - Tq` (aligned bottom-right).
 #[derive(Clone, Debug)]

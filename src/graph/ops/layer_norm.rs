@@ -12,9 +12,7 @@ pub struct LayerNorm {
 
 /// The gradients of [`LayerNorm`] for its input, its weight and its bias.
 #[derive(Clone, Debug)]
-struct LayerNormBackward {
-    epsilon: f64,
-}
+struct LayerNormBackward;
 
 fn rows_and_width(shape: &[usize]) -> (usize, usize) {
     let width = shape.last().copied().unwrap_or(1);
@@ -50,8 +48,8 @@ impl Op for LayerNorm {
         let Some(dy) = upstream[0] else { return Ok(vec![None; 3]) };
         let inputs = graph.nodes[node].inputs.clone();
         let statistics = Value { node, output: 1 };
-        let op = LayerNormBackward { epsilon: self.epsilon };
-        let backward = graph.add_node(std::sync::Arc::new(op), &[inputs[0], inputs[1], dy, statistics])?;
+        let backward =
+            graph.add_node(std::sync::Arc::new(LayerNormBackward), &[inputs[0], inputs[1], dy, statistics])?;
         Ok((0..3).map(|output| Some(Value { node: backward, output })).collect())
     }
 

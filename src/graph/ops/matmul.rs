@@ -1,5 +1,6 @@
 //! Matrix product over the last two dimensions, with leading batch dimensions that broadcast.
 
+use super::super::lowering::collapse;
 use super::prelude::*;
 use super::{Reduction, reduce, reshape, sum_to_shape, transpose};
 use crate::kernel::matmul as kernel;
@@ -74,43 +75,29 @@ impl Op for MatMul {
         let c = lowering.output(node, 0);
         let rank = c.shape.len();
         let lead = &c.shape[..rank - 2];
-        let mut operands = [lowering.input(node, 0), lowering.input(node, 1)];
-        let mut batches = None;
-        for operand in 0..2 {
-            let of = |view: &View| {
-                let own = view.shape.len();
-                let mut shape = lead.to_vec();
-                shape.extend(&view.shape[own - 2..]);
-                view.broadcast(&shape)
-            };
-            operands[operand] = of(&operands[operand]);
-        }
+        let full = |view: View| {
+            let shape = [lead, &view.shape[view.shape.len() - 2..]].concat();
+            view.broadcast(&shape)
+        };
+        let mut operands = [lowering.input(node, 0), lowering.input(node, 1)].map(full);
         // Two batch dimensions are what the kernel walks; a third must join its neighbour, if need be in a copy.
-        let split = |a: &View, b: &View| {
-            let (sizes, strides) = super::super::lowering::collapse(
-                lead,
-                &[&a.strides[..rank - 2], &b.strides[..rank - 2], &c.strides[..rank - 2]],
-            );
+        let batches = |[a, b]: &[View; 2]| {
+            let strides = [a, b, &c].map(|view| &view.strides[..rank - 2]);
+            let (sizes, strides) = collapse(lead, &strides);
             (sizes.len() <= 2).then_some((sizes, strides))
         };
-        if let Some(found) = split(&operands[0], &operands[1]) {
-            batches = Some(found);
-        }
-        let (sizes, strides) = match batches {
-            Some(found) => found,
-            None => {
-                for (operand, view) in operands.iter_mut().enumerate() {
-                    let full = view.clone();
-                    let copied = lowering.scratch(node, if operand == 0 { "a" } else { "b" }, full.elements());
-                    let target = View::contiguous(copied, &full.shape);
-                    let label = format!("{} (contiguous)", lowering.node(node).label);
-                    lowering.copy(&full, &target, &label)?;
-                    *view = target;
-                }
-                split(&operands[0], &operands[1])
-                    .ok_or_else(|| LoweringError::Rank { label: lowering.node(node).label.clone(), rank })?
+        let mut found = batches(&operands);
+        if found.is_none() {
+            for (view, name) in operands.iter_mut().zip(["a", "b"]) {
+                let target = View::contiguous(lowering.scratch(node, name, view.elements()), &view.shape);
+                let label = format!("{} (contiguous)", lowering.node(node).label);
+                lowering.copy(view, &target, &label)?;
+                *view = target;
             }
-        };
+            found = batches(&operands);
+        }
+        let (sizes, strides) =
+            found.ok_or_else(|| LoweringError::Rank { label: lowering.node(node).label.clone(), rank })?;
         let [a, b] = operands;
         // (outer, inner) sizes and strides, 1 and 0 where there are fewer batch dimensions.
         let pair = |values: &[usize], filler: usize| match values {

@@ -5,13 +5,7 @@ use super::{binary, constant, divide, multiply, reshape, scale};
 use crate::kernel::elementwise::Binary;
 use crate::kernel::reduce as kernel;
 
-/// What is taken over the axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
-    Sum,
-    Maximum,
-    Mean,
-}
+pub use crate::kernel::reduce::Reduction;
 
 #[derive(Clone, Debug)]
 pub struct Reduce {
@@ -77,11 +71,7 @@ impl Op for Reduce {
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
         let (outer, length, inner) = around(&x.shape, self.axis);
-        let operation = match self.reduction {
-            Reduction::Sum => kernel::SUM,
-            Reduction::Maximum => kernel::MAXIMUM,
-            Reduction::Mean => kernel::MEAN,
-        };
+        let operation = self.reduction.index();
         let parameters = kernel::Parameters { outer: u(outer), length: u(length), inner: u(inner), operation };
         lowering.launch(node, &kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
         Ok(())

@@ -1,0 +1,249 @@
+//! Cross-entropy of each row of logits with its target, by the shifted log-sum-exp (Blanchard, Higham and Higham 2021,
+//! eq. 1.4).
+
+use super::loop_limit::within_loop_limit;
+use super::piece;
+use crate::gpu::Piece;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<CrossEntropy>();
+
+/// The target of a row that does not count.
+pub const IGNORED: u32 = u32::MAX;
+
+crate::kernel_parameters! {
+    /// Operands: `logits [rows, row_stride]`, of which the first `vocabulary` columns are read, `targets [rows]`,
+    /// `row_loss [rows]` (nats; 0 where the target is [`IGNORED`]), `log_sum_exp [rows]`. Logits may be -inf. Any other
+    /// target past the vocabulary reads the last column; who fills the buffer has to refuse it before.
+    pub struct Parameters {
+        rows: u32,
+        vocabulary: u32,
+        /// Elements from one row to the next.
+        row_stride: u32,
+    }
+}
+
+pub struct CrossEntropy;
+
+const fn design(
+    name: &'static str,
+    pieces: &'static [&'static Piece],
+    supports: fn(&Parameters) -> Result<(), String>,
+) -> Design<Parameters> {
+    Design {
+        name,
+        file: "cross_entropy.wgsl",
+        text: include_str!("../../shaders/cross_entropy.wgsl"),
+        pieces,
+        preference: Preference::Any,
+        subgroup_width: None,
+        supports,
+        constants: |_| Vec::new(),
+        generated: |_| String::new(),
+        workgroups: |parameters| [u64::from(parameters.rows).div_ceil(8), 1, 1],
+        mutants: &[
+            Mutant {
+                name: "the row is not shifted by its maximum",
+                original: "let maximum = largest_of(largest);",
+                replacement: "let maximum = 0.0;",
+            },
+            Mutant {
+                name: "an ignored row has a loss",
+                original: "select(loss, 0.0, named == IGNORED)",
+                replacement: "loss",
+            },
+            Mutant {
+                name: "every block replaces the one before",
+                original: "total += sum_of(sum);",
+                replacement: "total = sum_of(sum);",
+            },
+            Mutant {
+                name: "the last column is not seen",
+                original: "< Columns(params.vocabulary);",
+                replacement: "< Columns(params.vocabulary - 1u);",
+            },
+            Mutant {
+                name: "the fourth value of an iteration is not seen by the sum",
+                original: "
+                + weight_of(value_at(start, column + 3u, end), maximum)",
+                replacement: "",
+            },
+            Mutant {
+                name: "the target is one column off",
+                original: "== Columns(column_named);",
+                replacement: "== Columns(column_named ^ 1u);",
+            },
+            Mutant {
+                name: "rows lie one vocabulary apart",
+                original: "row * (params.row_stride / LANES)",
+                replacement: "row * (params.vocabulary / LANES)",
+            },
+        ],
+    }
+}
+
+/// Two passes of four values an iteration, the second in blocks of 32 iterations.
+fn bounded(parameters: &Parameters, lanes: u32) -> Result<(), String> {
+    let pass = u64::from(parameters.vocabulary.div_ceil(4 * lanes));
+    within_loop_limit(2 * (pass + 1) + 2 * (pass / 32 + 1), "columns", parameters.vocabulary)
+}
+
+/// Rows of logits that start at whole vec4.
+pub(super) fn whole_vec4_stride(row_stride: u32) -> Result<(), String> {
+    match row_stride.is_multiple_of(4) {
+        true => Ok(()),
+        false => Err(format!("needs rows a multiple of 4 elements apart, these are {row_stride}")),
+    }
+}
+
+impl KernelDefinition for CrossEntropy {
+    type Parameters = Parameters;
+    const NAME: &'static str = "cross_entropy";
+    const WRITES: &'static [usize] = &[2, 3];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[
+            design("vec4", &[&piece::LINEAR_INDEX, &piece::VEC4_VALUES], |parameters| {
+                whole_vec4_stride(parameters.row_stride)?;
+                bounded(parameters, 4)
+            }),
+            design("scalar", &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES], |parameters| bounded(parameters, 1)),
+        ];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (logits, targets) = (operands.real(0), operands.words(1));
+        let (mut row_loss, mut log_sum_exp) = (operands.real_mut(2), operands.real_mut(3));
+        let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
+        for row in 0..parameters.rows as usize {
+            let logits = &logits[row * stride..][..vocabulary];
+            let maximum = logits.iter().map(|value| value.to_f64()).fold(f64::NEG_INFINITY, f64::max);
+            let log_sum = logits.iter().map(|value| (value.to_f64() - maximum).exp()).sum::<f64>().ln();
+            let target_logit = logits[targets[row].min(parameters.vocabulary - 1) as usize].to_f64();
+            let loss = log_sum + (maximum - target_logit);
+            row_loss[row] = S::from_f64(if targets[row] == IGNORED { 0.0 } else { loss });
+            log_sum_exp[row] = S::from_f64(maximum + log_sum);
+        }
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let (rows, vocabulary) = (u64::from(parameters.rows), u64::from(parameters.vocabulary));
+        Cost { flops: 4 * rows * vocabulary, bytes: 4 * (rows * vocabulary + 3 * rows) }
+    }
+
+    fn cases() -> Vec<Case> {
+        logit_cases(8)
+            .into_iter()
+            .map(|case| {
+                let rows = case.parameters.rows as usize;
+                Case::new(
+                    case.name,
+                    case.parameters,
+                    vec![
+                        Operand::Input(case.logits),
+                        Operand::InputWords(case.targets),
+                        Operand::Output(rows),
+                        Operand::Output(rows),
+                    ],
+                    Tolerance::new(4e-6, 1e-6),
+                )
+            })
+            .collect()
+    }
+}
+
+/// Logits and targets that both the forward and the backward kernel are held to.
+pub(super) struct LogitCase {
+    pub(super) name: String,
+    pub(super) parameters: Parameters,
+    pub(super) logits: Vec<f32>,
+    pub(super) targets: Vec<u32>,
+}
+
+/// Seeded cases: ragged and whole rows, gaps between rows (NaN, so that a read of one shows), every third target
+/// ignored in some, logits of -inf, logits shifted far from 0.
+pub(super) fn logit_cases(seed: u64) -> Vec<LogitCase> {
+    let shapes = [
+        (1, 1, 1),
+        (1, 1, 4),
+        (3, 2, 2),
+        (9, 7, 8),
+        (11, 65, 65),
+        (8, 65, 68),
+        (17, 97, 100),
+        (6, 257, 257),
+        (5, 513, 516),
+        (3, 1100, 1100),
+        (768, 65, 65),
+        (2, 50_257, 50_257),
+        (2, 50_257, 50_260),
+        (1, 100_003, 100_004),
+    ];
+    let mut cases = Vec::new();
+    for (rows, vocabulary, row_stride) in shapes {
+        let mut logits = normal(seed, 0, rows * row_stride, 2.0);
+        for (row, logits) in logits.chunks_exact_mut(row_stride).enumerate() {
+            // Rows of large, of shifted and of equal logits.
+            let (scale, shift) = [(1.0, 0.0), (30.0, 0.0), (1.0, 300.0), (1.0, -3e4), (0.0, 1.0)][row % 5];
+            logits.iter_mut().for_each(|value| *value = *value * scale + shift);
+            logits[vocabulary..].fill(f32::NAN);
+        }
+        let mut targets = words(seed, 1, rows, vocabulary as u32);
+        let ignoring = rows > 5;
+        if ignoring {
+            targets.iter_mut().skip(1).step_by(3).for_each(|target| *target = IGNORED);
+        }
+        let parameters = Parameters { rows: rows as u32, vocabulary: vocabulary as u32, row_stride: row_stride as u32 };
+        let marks = if ignoring { " ignoring" } else { "" };
+        let name = format!("rows={rows} V={vocabulary} stride={row_stride}{marks} seed={seed}");
+        cases.push(LogitCase { name, parameters, logits, targets });
+    }
+    for (row_stride, name) in [(97, "rows=2 V=97 one visible logit"), (100, "rows=2 V=97 stride=100 one visible logit")]
+    {
+        let mut logits = vec![f32::NEG_INFINITY; 2 * row_stride];
+        (logits[70], logits[row_stride]) = (10.0, -3e4);
+        let parameters = Parameters { rows: 2, vocabulary: 97, row_stride: row_stride as u32 };
+        cases.push(LogitCase { name: name.into(), parameters, logits, targets: vec![70, 0] });
+    }
+    let parameters = Parameters { rows: 2, vocabulary: 5, row_stride: 5 };
+    let (logits, targets) = (normal(seed, 2, 10, 1.0), vec![5, u32::MAX - 1]);
+    cases.push(LogitCase { name: "targets past the vocabulary".into(), parameters, logits, targets });
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::finite_difference::{numbers, run};
+    use crate::tape::HostBuffer;
+
+    #[test]
+    fn the_twin_equals_values_worked_out_by_hand() {
+        let hidden = f64::NEG_INFINITY;
+        let (two, four) = (2f64.ln(), 4f64.ln());
+        // Equal logits; odds of 1 to 3; one visible logit; an ignored target.
+        for (logits, target, loss, log_sum_exp) in [
+            ([0.0, 0.0], 1, two, two),
+            ([0.0, 3f64.ln()], 0, four, four),
+            ([hidden, 10.0], 1, 0.0, 10.0),
+            ([1e4, 1e4], 0, two, 1e4 + two),
+            ([0.0, 0.0], IGNORED, 0.0, two),
+        ] {
+            let results = run::<CrossEntropy>(
+                &Parameters { rows: 1, vocabulary: 2, row_stride: 2 },
+                vec![
+                    HostBuffer::Real(logits.to_vec()),
+                    HostBuffer::Words(vec![target]),
+                    HostBuffer::Real(vec![9.0]),
+                    HostBuffer::Real(vec![9.0]),
+                ],
+            );
+            assert!((numbers(&results[2])[0] - loss).abs() < 1e-12, "{logits:?} {target}");
+            assert!((numbers(&results[3])[0] - log_sum_exp).abs() < 1e-12, "{logits:?} {target}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Gradient of the mean cross-entropy with respect to the logits: softmax less one-hot (Bishop 2006, eq. 4.109).
+
+use super::cross_entropy::{IGNORED, logit_cases, whole_vec4_stride};
+use super::cross_entropy_mean::COUNT;
+use super::loop_limit::within_loop_limit;
+use super::piece;
+use crate::gpu::Piece;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<CrossEntropyBackward>();
+
+crate::kernel_parameters! {
+    /// Operands: `logits [rows, row_stride]`, `targets [rows]`, `log_sum_exp [rows]` as [`super::cross_entropy`] writes
+    /// it, `summary [2]` as [`super::cross_entropy_mean`] writes it, `upstream [1]` (the gradient of the mean),
+    /// `logits_gradient [rows, row_stride]`, of which the first `vocabulary` columns are written.
+    pub struct Parameters {
+        rows: u32,
+        vocabulary: u32,
+        /// Elements from one row to the next, of the logits and of their gradient.
+        row_stride: u32,
+    }
+}
+
+pub struct CrossEntropyBackward;
+
+const fn design(
+    name: &'static str,
+    pieces: &'static [&'static Piece],
+    supports: fn(&Parameters) -> Result<(), String>,
+    mutants: &'static [Mutant],
+) -> Design<Parameters> {
+    Design {
+        name,
+        file: "cross_entropy_backward.wgsl",
+        text: include_str!("../../shaders/cross_entropy_backward.wgsl"),
+        pieces,
+        preference: Preference::Any,
+        subgroup_width: None,
+        supports,
+        constants: |_| Vec::new(),
+        generated: |_| String::new(),
+        workgroups: |parameters| [u64::from(parameters.rows).div_ceil(8), 1, 1],
+        mutants,
+    }
+}
+
+/// Four values an iteration.
+fn bounded(parameters: &Parameters, lanes: u32) -> Result<(), String> {
+    let iterations = u64::from(parameters.vocabulary.div_ceil(4 * lanes)) + 1;
+    within_loop_limit(iterations, "columns", parameters.vocabulary)
+}
+
+const ONE_IS_LEFT: Mutant = Mutant {
+    name: "the target's one is left out",
+    original: "row.factor * (weight - expected)",
+    replacement: "row.factor * weight",
+};
+const IGNORED_COUNTS: Mutant = Mutant {
+    name: "an ignored row has a gradient",
+    original: "select(share, 0.0, targets[index] == IGNORED)",
+    replacement: "share",
+};
+const SUM_NOT_MEAN: Mutant = Mutant {
+    name: "the gradient is that of the sum",
+    original: "upstream[0] / max(summary[1], 1.0)",
+    replacement: "upstream[0]",
+};
+const NOTHING_BY_NOTHING: Mutant = Mutant {
+    name: "the count is taken for the mean",
+    original: "max(summary[1], 1.0)",
+    replacement: "max(summary[0], 1.0)",
+};
+const GAP_WRITTEN: Mutant = Mutant {
+    name: "the gap behind a row is written",
+    original: "if (column + 1u) * LANES > params.vocabulary {",
+    replacement: "if false {",
+};
+
+impl KernelDefinition for CrossEntropyBackward {
+    type Parameters = Parameters;
+    const NAME: &'static str = "cross_entropy_backward";
+    const WRITES: &'static [usize] = &[5];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[
+            design(
+                "vec4",
+                &[&piece::LINEAR_INDEX, &piece::VEC4_VALUES],
+                |parameters| {
+                    whole_vec4_stride(parameters.row_stride)?;
+                    bounded(parameters, 4)
+                },
+                &[ONE_IS_LEFT, IGNORED_COUNTS, SUM_NOT_MEAN, NOTHING_BY_NOTHING, GAP_WRITTEN],
+            ),
+            design(
+                "scalar",
+                &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES],
+                |parameters| bounded(parameters, 1),
+                // A single element never reaches into the gap.
+                &[ONE_IS_LEFT, IGNORED_COUNTS, SUM_NOT_MEAN, NOTHING_BY_NOTHING],
+            ),
+        ];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (logits, targets, log_sum_exp) = (operands.real(0), operands.words(1), operands.real(2));
+        let (summary, upstream, mut logits_gradient) = (operands.real(3), operands.real(4), operands.real_mut(5));
+        let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
+        let factor = upstream[0].to_f64() / summary[COUNT].to_f64();
+        for row in 0..parameters.rows as usize {
+            let gradient = &mut logits_gradient[row * stride..][..vocabulary];
+            if targets[row] == IGNORED {
+                gradient.fill(S::from_f64(0.0));
+                continue;
+            }
+            let target = targets[row].min(parameters.vocabulary - 1) as usize;
+            let log_sum_exp = log_sum_exp[row].to_f64();
+            for (column, (gradient, logit)) in gradient.iter_mut().zip(&logits[row * stride..]).enumerate() {
+                let expected = if column == target { 1.0 } else { 0.0 };
+                *gradient = S::from_f64(factor * ((logit.to_f64() - log_sum_exp).exp() - expected));
+            }
+        }
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let (rows, vocabulary) = (u64::from(parameters.rows), u64::from(parameters.vocabulary));
+        Cost { flops: 4 * rows * vocabulary, bytes: 4 * (2 * rows * vocabulary + 2 * rows + 3) }
+    }
+
+    fn cases() -> Vec<Case> {
+        let mut cases: Vec<Case> = logit_cases(10)
+            .into_iter()
+            .map(|case| {
+                let parameters = Parameters {
+                    rows: case.parameters.rows,
+                    vocabulary: case.parameters.vocabulary,
+                    row_stride: case.parameters.row_stride,
+                };
+                let counted = case.targets.iter().filter(|&&target| target != IGNORED).count() as f32;
+                let upstream = 0.75;
+                // Sums near 3e4 leave exp an argument with an error of a thousandth; the others' is a millionth.
+                let tolerance = Tolerance::new(2e-6 * f64::from(upstream / counted), 2e-6);
+                operands_of(case.name, parameters, case.logits, case.targets, [2.0, counted], upstream, tolerance)
+            })
+            .collect();
+        let parameters = Parameters { rows: 3, vocabulary: 5, row_stride: 8 };
+        let logits = crate::tape::normal(10, 3, 24, 1.0);
+        let (name, targets) = ("every target ignored".to_string(), vec![IGNORED; 3]);
+        cases.push(operands_of(name, parameters, logits, targets, [0.0, 0.0], 1.0, Tolerance::EXACT));
+        cases
+    }
+}
+
+fn operands_of(
+    name: String,
+    parameters: Parameters,
+    logits: Vec<f32>,
+    targets: Vec<u32>,
+    summary: [f32; 2],
+    upstream: f32,
+    tolerance: Tolerance,
+) -> Case {
+    let log_sum_exp = logits
+        .chunks_exact(parameters.row_stride as usize)
+        .map(|row| {
+            let row = || row[..parameters.vocabulary as usize].iter().map(|&logit| f64::from(logit));
+            let maximum = row().fold(f64::NEG_INFINITY, f64::max);
+            (maximum + row().map(|logit| (logit - maximum).exp()).sum::<f64>().ln()) as f32
+        })
+        .collect();
+    let gradient = Operand::Output(logits.len());
+    let operands = vec![
+        Operand::Input(logits),
+        Operand::InputWords(targets),
+        Operand::Input(log_sum_exp),
+        Operand::Input(summary.to_vec()),
+        Operand::Input(vec![upstream]),
+        gradient,
+    ];
+    Case::new(name, parameters, operands, tolerance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::cross_entropy::{self, CrossEntropy};
+    use crate::kernel::cross_entropy_mean::{self, CrossEntropyMean, MEAN};
+    use crate::kernel::finite_difference::{assert_is_gradient, numbers, run};
+    use crate::tape::{HostBuffer, normal};
+
+    fn forward(logits: &[f64], targets: &[u32], vocabulary: u32) -> (Vec<f64>, Vec<f64>) {
+        let rows = targets.len();
+        let (zeros, words) = (|count| HostBuffer::Real(vec![0.0; count]), HostBuffer::Words(targets.to_vec()));
+        let parameters = cross_entropy::Parameters { rows: rows as u32, vocabulary, row_stride: vocabulary };
+        let operands = vec![HostBuffer::Real(logits.to_vec()), words.clone(), zeros(rows), zeros(rows)];
+        let losses = run::<CrossEntropy>(&parameters, operands);
+        let parameters = cross_entropy_mean::Parameters { rows: rows as u32 };
+        let summary = run::<CrossEntropyMean>(&parameters, vec![losses[2].clone(), words, zeros(2)]);
+        (numbers(&losses[3]).to_vec(), numbers(&summary[2]).to_vec())
+    }
+
+    fn backward(logits: &[f64], targets: &[u32], vocabulary: u32, upstream: f64) -> Vec<f64> {
+        let (log_sum_exp, summary) = forward(logits, targets, vocabulary);
+        let parameters = Parameters { rows: targets.len() as u32, vocabulary, row_stride: vocabulary };
+        let operands = vec![
+            HostBuffer::Real(logits.to_vec()),
+            HostBuffer::Words(targets.to_vec()),
+            HostBuffer::Real(log_sum_exp),
+            HostBuffer::Real(summary),
+            HostBuffer::Real(vec![upstream]),
+            HostBuffer::Real(vec![9.0; logits.len()]),
+        ];
+        numbers(&run::<CrossEntropyBackward>(&parameters, operands)[5]).to_vec()
+    }
+
+    #[test]
+    fn the_gradient_is_that_of_the_mean_over_the_targets_that_count() {
+        let logits: Vec<f64> = normal(11, 0, 20, 1.0).into_iter().map(f64::from).collect();
+        for targets in [[4, 0, 2, 1], [4, IGNORED, 2, IGNORED]] {
+            let gradient = backward(&logits, &targets, 5, 0.5);
+            assert_is_gradient("logits_gradient", &gradient, &logits, |logits| {
+                0.5 * forward(logits, &targets, 5).1[MEAN]
+            });
+        }
+    }
+
+    #[test]
+    fn a_row_that_only_sees_its_target_has_no_loss_and_no_gradient() {
+        let mut logits = vec![f64::NEG_INFINITY; 97];
+        logits[70] = 10.0;
+        assert_eq!(forward(&logits, &[70], 97).1, [0.0, 1.0]);
+        assert_eq!(backward(&logits, &[70], 97, 1.0), vec![0.0; 97]);
+    }
+}

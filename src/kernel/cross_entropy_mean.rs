@@ -1,0 +1,141 @@
+//! Mean loss over the targets that count, and how many do.
+
+use super::cross_entropy::IGNORED;
+use super::loop_limit::within_loop_limit;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<CrossEntropyMean>();
+
+/// Where the mean lies in the summary.
+pub const MEAN: usize = 0;
+/// Where the number of targets that count lies in the summary.
+pub const COUNT: usize = 1;
+
+crate::kernel_parameters! {
+    /// Operands: `row_loss [rows]`, `targets [rows]`, `summary [2]` (the [`MEAN`] in nats, 0 where nothing counts, and
+    /// the [`COUNT`]).
+    pub struct Parameters {
+        rows: u32,
+    }
+}
+
+pub struct CrossEntropyMean;
+
+impl KernelDefinition for CrossEntropyMean {
+    type Parameters = Parameters;
+    const NAME: &'static str = "cross_entropy_mean";
+    const WRITES: &'static [usize] = &[2];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[Design {
+            name: "one_workgroup",
+            file: "cross_entropy_mean.wgsl",
+            text: include_str!("../../shaders/cross_entropy_mean.wgsl"),
+            pieces: &[],
+            preference: Preference::Any,
+            subgroup_width: None,
+            supports: |parameters| {
+                within_loop_limit(u64::from(parameters.rows.div_ceil(256)) + 35, "rows", parameters.rows)
+            },
+            constants: |_| Vec::new(),
+            generated: |_| String::new(),
+            workgroups: |_| [1, 1, 1],
+            mutants: &[
+                Mutant {
+                    name: "ignored rows count",
+                    original: "count += select(0u, 1u, counted);",
+                    replacement: "count += 1u;",
+                },
+                Mutant {
+                    name: "one sum in sixteen is dropped",
+                    original: "var other = local + GROUP; other < WIDTH;",
+                    replacement: "var other = local + GROUP; other < WIDTH - GROUP;",
+                },
+                Mutant {
+                    name: "the last sum is dropped",
+                    original: "other = 1u; other < GROUP;",
+                    replacement: "other = 1u; other < GROUP - 1u;",
+                },
+                Mutant {
+                    name: "nothing is divided by nothing",
+                    original: "f32(max(count, 1u))",
+                    replacement: "f32(count)",
+                },
+                Mutant {
+                    name: "the first barrier is missing",
+                    original: "    counts[local] = count;
+    workgroupBarrier();
+    if local < GROUP {",
+                    replacement: "    counts[local] = count;
+    if local < GROUP {",
+                },
+            ],
+        }];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (row_loss, targets, mut summary) = (operands.real(0), operands.words(1), operands.real_mut(2));
+        let (mut sum, mut count) = (0.0, 0u32);
+        for (loss, &target) in row_loss.iter().zip(targets.iter()).take(parameters.rows as usize) {
+            if target != IGNORED {
+                sum += loss.to_f64();
+                count += 1;
+            }
+        }
+        summary[MEAN] = S::from_f64(if count == 0 { 0.0 } else { sum / f64::from(count) });
+        summary[COUNT] = S::from_f64(f64::from(count));
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let rows = u64::from(parameters.rows);
+        Cost { flops: rows, bytes: 8 * rows + 8 }
+    }
+
+    fn cases() -> Vec<Case> {
+        let shapes = [(1, 0), (1, 1), (5, 3), (15, 1), (17, 2), (255, 0), (256, 7), (257, 3), (768, 0), (30_011, 5)];
+        shapes
+            .into_iter()
+            .map(|(rows, ignored_every)| {
+                let mut targets = words(9, 1, rows, 65);
+                if ignored_every > 0 {
+                    targets.iter_mut().step_by(ignored_every).for_each(|target| *target = IGNORED);
+                }
+                let losses = normal(9, 0, rows, 1.0).into_iter().map(|loss| loss + 4.0).collect();
+                Case::new(
+                    format!("rows={rows} ignored every {ignored_every} seed=9"),
+                    Parameters { rows: rows as u32 },
+                    vec![Operand::Input(losses), Operand::InputWords(targets), Operand::Output(2)],
+                    Tolerance::new(0.0, 1e-6),
+                )
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::finite_difference::{numbers, run};
+    use crate::tape::HostBuffer;
+
+    #[test]
+    fn the_mean_is_over_the_targets_that_count() {
+        for (losses, targets, expected) in [
+            ([1.0, 3.0, 8.0], [0, 5, 2], [4.0, 3.0]),
+            ([1.0, 3.0, 8.0], [0, IGNORED, 2], [4.5, 2.0]),
+            ([1.0, 3.0, 8.0], [IGNORED; 3], [0.0, 0.0]),
+        ] {
+            let operands = vec![
+                HostBuffer::Real(losses.to_vec()),
+                HostBuffer::Words(targets.to_vec()),
+                HostBuffer::Real(vec![9.0; 2]),
+            ];
+            let results = run::<CrossEntropyMean>(&Parameters { rows: 3 }, operands);
+            assert_eq!(numbers(&results[2]), expected, "{targets:?}");
+        }
+    }
+}
