@@ -95,21 +95,39 @@ pub struct Run<'a> {
     last_evaluated: Option<u64>,
 }
 
-impl<'a> Run<'a> {
-    /// Sets a run up, from the beginning or from its last checkpoint.
+/// A text and a model set up to be trained on it: all that can be refused before a run's directory is made.
+pub struct Preparation {
+    text: TrainingText,
+    trainer: Trainer,
+    plan_fingerprint: String,
+}
+
+impl Preparation {
+    /// Loads the text, plans the run and sets it up on `gpu`, or on the CPU executor where that is `None`.
     ///
     /// # Errors
-    /// Text that is missing or differs from the checkpoint's, settings that differ, a model that does not fit.
-    pub async fn open(
-        gpu: Option<&Arc<Gpu>>,
+    /// Text that is missing or too short, a model that does not fit the adapter.
+    pub async fn new(gpu: Option<&Arc<Gpu>>, settings: &Settings) -> Result<Self, RunError> {
+        let text = TrainingText::load(settings)?;
+        let trainer = Trainer::new(gpu, settings, text.tokenizer.vocabulary_size()).await?;
+        let plan_fingerprint = trainer.program.tape.fingerprint(gpu.map(|gpu| &gpu.profile));
+        Ok(Self { text, trainer, plan_fingerprint })
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Begins a run in its directory, from the first step or from its last checkpoint.
+    ///
+    /// # Errors
+    /// Text or settings that differ from the checkpoint's, files that cannot be written.
+    pub fn open(
+        preparation: Preparation,
         directory: &'a RunDirectory,
         settings: &'a Settings,
         resumed: Option<TrainingCheckpoint>,
         observer: &mut impl Observer,
     ) -> Result<Self, RunError> {
-        let text = TrainingText::load(settings)?;
-        let mut trainer = Trainer::new(gpu, settings, text.tokenizer.vocabulary_size()).await?;
-        let plan_fingerprint = trainer.program.tape.fingerprint(gpu.map(|gpu| &gpu.profile));
+        let Preparation { text, mut trainer, plan_fingerprint } = preparation;
         let (mut best, mut earlier, mut samples_length) = (None, (0.0, 0), 0);
         if let Some(checkpoint) = resumed {
             let state = &checkpoint.trainer;
@@ -153,6 +171,10 @@ impl<'a> Run<'a> {
         let steps = self.settings.steps;
         let target = stop_after.unwrap_or(steps).min(steps);
         observer.begins(&self.trainer, &self.text, self.first_step, steps);
+        if self.first_step == steps {
+            // Resumed after its end: everything is measured and saved already.
+            return Ok(Ending::Complete);
+        }
         if self.first_step == 0 {
             let loss = self.evaluate(observer).await?;
             self.log(0, None, Some(loss), observer)?;
@@ -180,7 +202,7 @@ impl<'a> Run<'a> {
         }
         self.save().await?;
         self.draw_chart()?;
-        Ok(Ending::StoppedAfter(target))
+        Ok(Ending::StoppedAfter(self.trainer.step()))
     }
 
     /// What is due after the step just queued: evaluation, sample, checkpoint.
@@ -208,9 +230,7 @@ impl<'a> Run<'a> {
         if self.last_evaluated != Some(self.trainer.step()) {
             self.measure(observer).await?;
         }
-        if self.first_step < self.settings.steps || self.samples.length() == 0 {
-            self.sample(observer).await?;
-        }
+        self.sample(observer).await?;
         self.save().await?;
         self.draw_chart()
     }
