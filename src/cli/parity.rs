@@ -39,23 +39,23 @@ impl Arguments {
     fn matches(&self, name: &str) -> bool {
         self.filter.as_ref().is_none_or(|filter| name.contains(filter.as_str()))
     }
+
+    /// Whether there is any kernel, design and case that the filter lets through.
+    fn match_anything(&self) -> bool {
+        KERNELS.iter().any(|kernel| {
+            let cases = (kernel.cases)();
+            let of = |design: &DesignInfo| cases.iter().any(|case| self.matches(&trial_name(kernel, design, case)));
+            (kernel.designs)().iter().any(of)
+        })
+    }
 }
 
 fn trial_name(kernel: &Kernel, design: &DesignInfo, case: &Case) -> String {
     format!("{}/{}[{}]", kernel.name, design.name, case.name)
 }
 
-/// The name of every kernel, design and case.
-fn names() -> impl Iterator<Item = String> {
-    KERNELS.iter().flat_map(|kernel| {
-        (kernel.designs)()
-            .into_iter()
-            .flat_map(|design| (kernel.cases)().into_iter().map(move |case| trial_name(kernel, &design, &case)))
-    })
-}
-
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    if !names().any(|name| arguments.matches(&name)) {
+    if !arguments.match_anything() {
         bail!("no kernel, design or case has '{}' in its name", arguments.filter.unwrap_or_default());
     }
     let mut file = match &arguments.json {
