@@ -51,11 +51,12 @@ fn position(first: u32, kind: u32, strides_low: vec4<u32>, strides_high: vec4<u3
     }
     if kind == BLOCK {
         let kept_low = select(params.shape_low, one, strides_low == zero);
-        return first % product(kept_low, select(params.shape_high, one, strides_high == zero));
+        let kept = product(kept_low, select(params.shape_high, one, strides_high == zero));
+        return first - divide(first, kept) * kept;
     }
     if kind == ELEMENT {
         let repeated_low = select(one, params.shape_low, strides_low == zero);
-        return first / product(repeated_low, select(one, params.shape_high, strides_high == zero));
+        return divide(first, product(repeated_low, select(one, params.shape_high, strides_high == zero)));
     }
     return first;
 }

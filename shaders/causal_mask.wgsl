@@ -31,8 +31,8 @@ fn main(
     if first >= count {
         return;
     }
-    let row = first / params.key_length;
-    var query = row % params.query_length;
+    let row = divide(first, params.key_length);
+    var query = row - divide(row, params.query_length) * params.query_length;
     var key = first - row * params.key_length;
     var queries = vec4<u32>(0u);
     var keys = vec4<u32>(0u);

@@ -10,33 +10,8 @@
 // Each k costs 16 loads for 64 products. No workgroup memory, no barriers: on an adapter that runs shaders on the CPU
 // loads are dear and barriers dearer. Rows and columns past the edge are read at the edge and not stored.
 
-struct Params {
-    batches: u32,
-    batch_inner: u32,
-    rows: u32,
-    columns: u32,
-    inner: u32,
-    a_offset: u32,
-    a_outer_stride: u32,
-    a_inner_stride: u32,
-    a_row_stride: u32,
-    a_column_stride: u32,
-    b_offset: u32,
-    b_outer_stride: u32,
-    b_inner_stride: u32,
-    b_row_stride: u32,
-    b_column_stride: u32,
-    c_offset: u32,
-    c_outer_stride: u32,
-    c_inner_stride: u32,
-    c_row_stride: u32,
-    has_bias: u32,
-}
-
-@group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> a: array<f32>;
 @group(0) @binding(2) var<storage, read> b: array<f32>;
-@group(0) @binding(3) var<storage, read> bias: array<f32>;
 @group(0) @binding(4) var<storage, read_write> c: array<f32>;
 
 const WIDTH: u32 = 8u;
@@ -71,19 +46,16 @@ fn main(
     if batch >= params.batches {
         return;
     }
-    let outer = batch / params.batch_inner;
-    let inner_index = batch % params.batch_inner;
+    let at = matrices(batch);
     let row = (tile / tile_columns % tile_rows) * TILE_ROWS;
     let column = (tile % tile_columns) * TILE_COLUMNS + lane;
 
-    let a_start = params.a_offset + outer * params.a_outer_stride + inner_index * params.a_inner_stride;
-    let b_start = params.b_offset + outer * params.b_outer_stride + inner_index * params.b_inner_stride;
     let last_row = vec4<u32>(params.rows - 1u);
     let last_column = vec4<u32>(params.columns - 1u);
-    var a_upper = a_start + min(row + vec4<u32>(0u, 1u, 2u, 3u), last_row) * params.a_row_stride;
-    var a_lower = a_start + min(row + vec4<u32>(4u, 5u, 6u, 7u), last_row) * params.a_row_stride;
-    var b_left = b_start + min(column + vec4<u32>(0u, 8u, 16u, 24u), last_column) * params.b_column_stride;
-    var b_right = b_start + min(column + vec4<u32>(32u, 40u, 48u, 56u), last_column) * params.b_column_stride;
+    var a_upper = at.a + min(row + vec4<u32>(0u, 1u, 2u, 3u), last_row) * params.a_row_stride;
+    var a_lower = at.a + min(row + vec4<u32>(4u, 5u, 6u, 7u), last_row) * params.a_row_stride;
+    var b_left = at.b + min(column + vec4<u32>(0u, 8u, 16u, 24u), last_column) * params.b_column_stride;
+    var b_right = at.b + min(column + vec4<u32>(32u, 40u, 48u, 56u), last_column) * params.b_column_stride;
 
     // One pair of vectors a column: rows 0 to 3 and rows 4 to 7.
     var c0u = vec4<f32>();
@@ -129,13 +101,12 @@ fn main(
         b_right += params.b_row_stride;
     }
 
-    let c_start = params.c_offset + outer * params.c_outer_stride + inner_index * params.c_inner_stride;
-    store_column(c_start, row, column, c0u, c0l);
-    store_column(c_start, row, column + 8u, c1u, c1l);
-    store_column(c_start, row, column + 16u, c2u, c2l);
-    store_column(c_start, row, column + 24u, c3u, c3l);
-    store_column(c_start, row, column + 32u, c4u, c4l);
-    store_column(c_start, row, column + 40u, c5u, c5l);
-    store_column(c_start, row, column + 48u, c6u, c6l);
-    store_column(c_start, row, column + 56u, c7u, c7l);
+    store_column(at.c, row, column, c0u, c0l);
+    store_column(at.c, row, column + 8u, c1u, c1l);
+    store_column(at.c, row, column + 16u, c2u, c2l);
+    store_column(at.c, row, column + 24u, c3u, c3l);
+    store_column(at.c, row, column + 32u, c4u, c4l);
+    store_column(at.c, row, column + 40u, c5u, c5l);
+    store_column(at.c, row, column + 48u, c6u, c6l);
+    store_column(at.c, row, column + 56u, c7u, c7l);
 }

@@ -149,14 +149,15 @@ fn run(case: &Case, values: &[Vec<f64>], with_gradients: bool) -> (f64, Vec<Vec<
         .map(|(index, shape)| input(&mut graph, &format!("x{index}"), TensorType::real(shape.clone())).unwrap())
         .collect();
     let output = (case.build)(&mut graph, &inputs).unwrap();
-    let weights = input(&mut graph, "weights", TensorType::real(graph.shape(output).to_vec())).unwrap();
+    let weights = TensorType::real(graph.shape(output).to_vec());
+    let weights = input(&mut graph, "weights", weights).unwrap();
     let product = multiply(&mut graph, output, weights).unwrap();
     let count: usize = graph.shape(product).iter().product();
     let flat = reshape(&mut graph, product, &[count]).unwrap();
     let loss = reduce(&mut graph, flat, 0, Reduction::Sum).unwrap();
-    let mut roots = vec![(loss, None)];
+    let mut wanted = vec![loss];
     if with_gradients {
-        roots.extend(differentiate(&mut graph, loss, &inputs).unwrap().into_iter().map(|value| (value, None)));
+        wanted.extend(differentiate(&mut graph, loss, &inputs).unwrap());
     }
 
     let mut tape = TapeBuilder::new(None, Reuse::Pooled);
@@ -172,8 +173,15 @@ fn run(case: &Case, values: &[Vec<f64>], with_gradients: bool) -> (f64, Vec<Vec<
         leaves.insert(Value { node, output: 0 }, buffer);
         filled.push((described.label.clone(), buffer, ty.elements().unwrap() as usize));
     }
+    let results: Vec<usize> = wanted
+        .iter()
+        .map(|&value| {
+            tape.persistent("result", graph.ty(value).elements().unwrap(), ElementKind::Real, Category::Workspace)
+        })
+        .collect();
+    let roots: Vec<_> = wanted.into_iter().zip(results.iter().copied().map(Some)).collect();
     tape.begin_segment("case");
-    let views = tape.lower(&graph, &leaves, &roots).unwrap();
+    tape.lower(&graph, &leaves, &roots).unwrap();
     let executor = CpuExecutor::<f64>::new(tape.finish().unwrap());
     let mut given = values.iter();
     for (label, buffer, count) in filled {
@@ -187,8 +195,8 @@ fn run(case: &Case, values: &[Vec<f64>], with_gradients: bool) -> (f64, Vec<Vec<
         }
     }
     executor.run(0);
-    let read = |view: &headlight::graph::View| executor.read(view.buffer).unwrap();
-    (read(&views[0])[0], views[1..].iter().map(read).collect())
+    let read = |&buffer: &usize| executor.read(buffer).unwrap();
+    (read(&results[0])[0], results[1..].iter().map(read).collect())
 }
 
 #[test]

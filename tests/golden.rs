@@ -11,6 +11,7 @@ use std::sync::Arc;
 use golden_file::GoldenFile;
 use headlight::gpu::{Gpu, Pipelines};
 use headlight::graph::{Reuse, Rewrites, TapeBuilder, Value, differentiate, rewrite};
+use headlight::kernel::gradient_norm;
 use headlight::model::GptConfig;
 use headlight::model::forward::parameter_buffers;
 use headlight::model::gpt::build;
@@ -81,7 +82,7 @@ fn check_step(gpu: Option<&Arc<Gpu>>, rewrites: Rewrites) -> Result<(), Failed> 
         parameters.iter().zip(&gradients).map(|(parameter, &value)| (format!("grad.{}", parameter.name), value)),
     );
 
-    let mut tape = TapeBuilder::new(gpu.map(|gpu| gpu.profile.clone()), Reuse::Never);
+    let mut tape = TapeBuilder::new(gpu.map(|gpu| gpu.profile.clone()), Reuse::Pooled);
     let buffers = parameter_buffers(&mut tape, &config, "", Category::Parameter);
     let positions = (BATCH * CONTEXT) as u64;
     let tokens = tape.persistent("tokens", positions, ElementKind::Words, Category::Input);
@@ -93,9 +94,14 @@ fn check_step(gpu: Option<&Arc<Gpu>>, rewrites: Rewrites) -> Result<(), Failed> 
         .zip(buffers.iter().copied())
         .chain([(gpt.tokens, tokens), (gpt.targets, targets)])
         .collect();
+    let mut results = Vec::new();
+    for (name, value) in &outputs {
+        let elements = gpt.graph.ty(*value).elements().ok_or("too large")?;
+        results.push(tape.persistent(name, elements, ElementKind::Real, Category::Workspace));
+    }
     tape.begin_segment("step");
-    let roots: Vec<_> = outputs.iter().map(|&(_, value)| (value, None)).collect();
-    let views = tape.lower(&gpt.graph, &leaves, &roots)?;
+    let roots: Vec<_> = outputs.iter().zip(&results).map(|(&(_, value), &buffer)| (value, Some(buffer))).collect();
+    tape.lower(&gpt.graph, &leaves, &roots)?;
 
     let read: Vec<Vec<f32>> = pollster::block_on(async {
         let executor = Executor::new(gpu, tape.finish()?, &mut Pipelines::default()).await?;
@@ -106,8 +112,8 @@ fn check_step(gpu: Option<&Arc<Gpu>>, rewrites: Rewrites) -> Result<(), Failed> 
         executor.write_words(targets, &golden.words("targets"))?;
         executor.run(0)?;
         let mut read = Vec::new();
-        for view in &views {
-            read.push(executor.read(view.buffer).await?);
+        for &buffer in &results {
+            read.push(executor.read(buffer).await?);
         }
         Ok::<_, Box<dyn std::error::Error>>(read)
     })
@@ -137,7 +143,7 @@ fn check_training(gpu: Option<&Arc<Gpu>>, rewrites: Rewrites) -> Result<(), Fail
             let values = name.map_or_else(|| start.real(&parameter.name), |name| golden.real(&name));
             executor.write(buffer, &values)?;
         }
-        let mut losses = Vec::new();
+        let (mut losses, mut norms) = (Vec::new(), Vec::new());
         let per_step = BATCH * CONTEXT;
         for (step, &learning_rate) in rates.iter().enumerate() {
             let scalars = StepScalars { first_micro_batch: true, learning_rate, step: step as u64 };
@@ -147,12 +153,17 @@ fn check_training(gpu: Option<&Arc<Gpu>>, rewrites: Rewrites) -> Result<(), Fail
             executor.run(segment::MICRO_STEP)?;
             executor.run(segment::UPDATE)?;
             losses.extend(executor.read(buffers.loss).await?);
+            norms.push(executor.read(buffers.control).await?[gradient_norm::control::NORM]);
         }
         executor.write_words(buffers.tokens, &tokens[..per_step])?;
         executor.write_words(buffers.targets, &targets[..per_step])?;
         executor.run(segment::EVALUATE)?;
         let after = executor.read(buffers.summary).await?[0];
-        let mut found = vec![("losses".to_string(), losses), ("loss_batch0_after".to_string(), vec![after])];
+        let mut found = vec![
+            ("losses".to_string(), losses),
+            ("grad_norms".to_string(), norms),
+            ("loss_batch0_after".to_string(), vec![after]),
+        ];
         for (parameter, &buffer) in parameters.iter().zip(&buffers.parameters) {
             found.push((format!("final.{}", parameter.name), executor.read(buffer).await?));
         }

@@ -10,7 +10,7 @@ fn strided_step(walk: StridedWalk, size: u32, first_stride: u32, second_stride: 
     if size == 1u {
         return walk;
     }
-    let rest = walk.rest / size;
+    let rest = divide(walk.rest, size);
     let coordinate = walk.rest - rest * size;
     return StridedWalk(rest, walk.first + coordinate * first_stride, walk.second + coordinate * second_stride);
 }

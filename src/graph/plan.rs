@@ -25,13 +25,19 @@ pub struct TapeBuilder {
     /// `None` where only the CPU executor will run the tape.
     profile: Option<Profile>,
     reuse: Reuse,
-    buffers: Vec<TapeBuffer>,
+    /// Kept between runs; numbered from 0 on, before and after planning.
+    persistent: Vec<TapeBuffer>,
+    /// Needed within one segment; numbered from [`TRANSIENT`] on until they are planned.
+    transient: Vec<TapeBuffer>,
     segments: Vec<Segment>,
 }
 
+/// The number of the first transient buffer before planning.
+const TRANSIENT: BufferId = BufferId::MAX / 2;
+
 impl TapeBuilder {
     pub fn new(profile: Option<Profile>, reuse: Reuse) -> Self {
-        Self { profile, reuse, buffers: Vec::new(), segments: Vec::new() }
+        Self { profile, reuse, persistent: Vec::new(), transient: Vec::new(), segments: Vec::new() }
     }
 
     /// A buffer whose contents live on between runs: weights, moments, inputs, results.
@@ -42,8 +48,8 @@ impl TapeBuilder {
         kind: ElementKind,
         category: Category,
     ) -> BufferId {
-        self.buffers.push(TapeBuffer { name: name.into(), elements, kind, category, persistent: true });
-        self.buffers.len() - 1
+        self.persistent.push(TapeBuffer { name: name.into(), elements, kind, category, persistent: true });
+        self.persistent.len() - 1
     }
 
     /// Begins a segment; launches go there until the next begins.
@@ -60,8 +66,8 @@ impl TapeBuilder {
         category: Category,
     ) -> BufferId {
         let buffer = TapeBuffer { name: name.into(), elements, kind, category, persistent: false };
-        self.buffers.push(buffer);
-        self.buffers.len() - 1
+        self.transient.push(buffer);
+        TRANSIENT + self.transient.len() - 1
     }
 
     /// Appends to the current segment a launch over whole buffers, with the design that the plan's adapter prefers.
@@ -78,7 +84,7 @@ impl TapeBuilder {
             .map(|&buffer| BufferWindow {
                 buffer,
                 offset: 0,
-                bytes: self.buffers[buffer].bytes().max(4).next_multiple_of(16),
+                bytes: self.buffer(buffer).bytes().max(4).next_multiple_of(16),
             })
             .collect();
         let launch = Launch::new(kernel, design, parameters, windows, label);
@@ -87,8 +93,16 @@ impl TapeBuilder {
         }
     }
 
+    fn buffer(&self, buffer: BufferId) -> &TapeBuffer {
+        match buffer.checked_sub(TRANSIENT) {
+            Some(transient) => &self.transient[transient],
+            None => &self.persistent[buffer],
+        }
+    }
+
     /// Lowers into the current segment what `roots` need of a graph. `leaves` says where its inputs lie; a root that
-    /// names a buffer is computed into it. Returns where each root lies, always row-major from the start of a buffer.
+    /// names a buffer is computed into it. Returns where each root lies for launches that follow, row-major from the start
+    /// of a buffer; to be read after a run, a root must name a persistent one.
     ///
     /// # Errors
     /// [`LoweringError`] for an input without a place or a size that no kernel can index.
@@ -106,9 +120,22 @@ impl TapeBuilder {
     /// # Errors
     /// [`TapeError::Launch`] for the first launch that cannot run on the adapter, with the limit it breaks.
     pub fn finish(self) -> Result<Tape, TapeError> {
-        let mut tape = Tape { buffers: self.buffers, segments: self.segments };
-        if self.reuse == Reuse::Pooled {
-            pool(&mut tape);
+        let place = match self.reuse {
+            Reuse::Pooled => pool(&self.transient, &self.segments),
+            Reuse::Never => Placement {
+                allocations: self.transient.clone(),
+                of_buffer: (0..self.transient.len()).map(Some).collect(),
+            },
+        };
+        let first = self.persistent.len();
+        let mut tape = Tape { buffers: self.persistent, segments: self.segments };
+        tape.buffers.extend(place.allocations);
+        for launch in tape.segments.iter_mut().flat_map(|segment| &mut segment.launches) {
+            for window in &mut launch.operands {
+                if let Some(allocation) = window.buffer.checked_sub(TRANSIENT).and_then(|at| place.of_buffer[at]) {
+                    window.buffer = first + allocation;
+                }
+            }
         }
         if let Some(profile) = &self.profile {
             tape.check(profile)?;
@@ -125,12 +152,12 @@ struct Lifetime {
     last: usize,
 }
 
-fn lifetimes(tape: &Tape) -> Vec<Option<Lifetime>> {
-    let mut lifetimes: Vec<Option<Lifetime>> = vec![None; tape.buffers.len()];
-    for (segment, content) in tape.segments.iter().enumerate() {
+fn lifetimes(transient: usize, segments: &[Segment]) -> Vec<Option<Lifetime>> {
+    let mut lifetimes: Vec<Option<Lifetime>> = vec![None; transient];
+    for (segment, content) in segments.iter().enumerate() {
         for (index, launch) in content.launches.iter().enumerate() {
-            for window in &launch.operands {
-                let lifetime = lifetimes[window.buffer].get_or_insert(Lifetime { segment, first: index, last: index });
+            for at in launch.operands.iter().filter_map(|window| window.buffer.checked_sub(TRANSIENT)) {
+                let lifetime = lifetimes[at].get_or_insert(Lifetime { segment, first: index, last: index });
                 lifetime.last = index;
             }
         }
@@ -138,75 +165,71 @@ fn lifetimes(tape: &Tape) -> Vec<Option<Lifetime>> {
     lifetimes
 }
 
+/// Where transient buffers are put.
+struct Placement {
+    allocations: Vec<TapeBuffer>,
+    /// The allocation of each buffer; `None` for one that no launch touches.
+    of_buffer: Vec<Option<usize>>,
+}
+
 /// Gives buffers with disjoint lifetimes the same allocation: the smallest free one that is large enough, else the
 /// largest free one, grown. Buffers of different kinds or categories are never joined, so that the ledger stays true.
 /// Segments never overlap in time, so all start from the same pool.
-fn pool(tape: &mut Tape) {
-    let lifetimes = lifetimes(tape);
+fn pool(transient: &[TapeBuffer], segments: &[Segment]) -> Placement {
+    let lifetimes = lifetimes(transient.len(), segments);
     let mut allocations: Vec<TapeBuffer> = Vec::new();
-    let mut place: Vec<Option<BufferId>> = vec![None; tape.buffers.len()];
-    for (buffer, described) in tape.buffers.iter().enumerate() {
-        if described.persistent {
-            place[buffer] = Some(allocations.len());
-            allocations.push(described.clone());
-        }
-    }
-    let fixed = allocations.len();
-    for segment in 0..tape.segments.len() {
-        let mut free: Vec<BufferId> = (fixed..allocations.len()).collect();
-        let mut begins: Vec<Vec<BufferId>> = vec![Vec::new(); tape.segments[segment].launches.len()];
+    let mut of_buffer: Vec<Option<usize>> = vec![None; transient.len()];
+    for (segment, content) in segments.iter().enumerate() {
+        let mut free: Vec<usize> = (0..allocations.len()).collect();
+        let mut begins: Vec<Vec<usize>> = vec![Vec::new(); content.launches.len()];
         let mut ends = begins.clone();
         for (buffer, lifetime) in lifetimes.iter().enumerate() {
-            if let Some(lifetime) = lifetime.filter(|life| life.segment == segment)
-                && !tape.buffers[buffer].persistent
-            {
+            if let Some(lifetime) = lifetime.filter(|lifetime| lifetime.segment == segment) {
                 begins[lifetime.first].push(buffer);
                 ends[lifetime.last].push(buffer);
             }
         }
         for (begin, end) in begins.into_iter().zip(ends) {
             for buffer in begin {
-                let wanted = &tape.buffers[buffer];
-                let fits = |&(_, &candidate): &(usize, &BufferId)| {
-                    let allocation = &allocations[candidate];
-                    allocation.kind == wanted.kind && allocation.category == wanted.category
-                };
-                let large_enough =
-                    |&(_, &candidate): &(usize, &BufferId)| allocations[candidate].elements >= wanted.elements;
-                let size = |&(_, &candidate): &(usize, &BufferId)| allocations[candidate].elements;
-                let chosen = free.iter().enumerate().filter(fits).filter(large_enough).min_by_key(size);
-                let chosen = chosen.or_else(|| free.iter().enumerate().filter(fits).max_by_key(size));
-                let allocation = match chosen.map(|(at, _)| at) {
-                    Some(at) => free.swap_remove(at),
-                    None => {
-                        allocations.push(TapeBuffer { name: String::new(), ..wanted.clone() });
-                        allocations.len() - 1
-                    }
-                };
-                let shared = &mut allocations[allocation];
-                shared.elements = shared.elements.max(wanted.elements);
-                if shared.name.is_empty() {
-                    shared.name = wanted.name.clone();
-                }
-                place[buffer] = Some(allocation);
+                let allocation = take(&mut free, &mut allocations, &transient[buffer]);
+                of_buffer[buffer] = Some(allocation);
             }
-            free.extend(end.into_iter().filter_map(|buffer| place[buffer]));
+            free.extend(end.into_iter().filter_map(|buffer| of_buffer[buffer]));
         }
     }
-    for launch in tape.segments.iter_mut().flat_map(|segment| &mut segment.launches) {
-        for window in &mut launch.operands {
-            if let Some(allocation) = place[window.buffer] {
-                window.buffer = allocation;
-            }
+    Placement { allocations, of_buffer }
+}
+
+/// The best free allocation for a buffer, taken and if need be grown; a new one where none is of its sort.
+fn take(free: &mut Vec<usize>, allocations: &mut Vec<TapeBuffer>, wanted: &TapeBuffer) -> usize {
+    let candidates = || {
+        free.iter()
+            .enumerate()
+            .map(|(at, &allocation)| (at, &allocations[allocation]))
+            .filter(|(_, allocation)| allocation.kind == wanted.kind && allocation.category == wanted.category)
+    };
+    let chosen = candidates()
+        .filter(|(_, allocation)| allocation.elements >= wanted.elements)
+        .min_by_key(|(_, allocation)| allocation.elements)
+        .or_else(|| candidates().max_by_key(|(_, allocation)| allocation.elements))
+        .map(|(at, _)| at);
+    match chosen {
+        Some(at) => {
+            let allocation = free.swap_remove(at);
+            allocations[allocation].elements = allocations[allocation].elements.max(wanted.elements);
+            allocation
+        }
+        None => {
+            allocations.push(wanted.clone());
+            allocations.len() - 1
         }
     }
-    tape.buffers = allocations;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{copy, fill};
+    use crate::kernel::{fill, unary};
 
     fn chain(reuse: Reuse) -> Tape {
         let mut builder = TapeBuilder::new(None, reuse);
@@ -215,8 +238,8 @@ mod tests {
         let mut earlier = weights;
         for (index, elements) in [8u64, 4, 16, 2].into_iter().enumerate() {
             let next = builder.transient(format!("t{index}"), elements, ElementKind::Real, Category::Activation);
-            let parameters = copy::Parameters::contiguous(elements.min(2) as u32, 0, 0);
-            builder.launch(&copy::KERNEL, parameters, &[earlier, next], "copy");
+            let parameters = unary::Parameters { count: elements.min(2) as u32, operation: 0, constant: 0.0 };
+            builder.launch(&unary::KERNEL, parameters, &[earlier, next], "copy");
             earlier = next;
         }
         builder.finish().unwrap()

@@ -186,7 +186,7 @@ impl KernelDefinition for AdamW {
                 case(100, 100_000, 1.0, 0.1, 0),
                 // As small as epsilon: where it stands shows.
                 case(100, 2, 1e-8, 0.1, 0),
-                case(1000, 3, 1e-3, 100.0, 0),
+                case(1000, 3, 1e-3, 10.0, 0),
                 case(100, 3, 1e3, 0.1, 0),
                 case(129, 7, 1.0, 0.1, 1),
                 case(300_001, 7, 1.0, 0.1, 0),

@@ -3,7 +3,7 @@
 
 use super::attention_cases::setups;
 use super::attention_reference::{self as reference, Rows, RowsMut};
-use super::attention_rows::{RowText, Storage};
+use super::attention_rows::{Operations, RowText, Storage};
 use super::attention_shape::{AttentionShape, RowView};
 use super::piece;
 use crate::gpu::AdapterKind;
@@ -118,12 +118,12 @@ impl Parameters {
     }
 }
 
-const fn rows(storage: Storage, subgroup_rows: usize) -> RowText {
+const fn rows(storage: Storage, operations: Operations) -> RowText {
     RowText {
         storage,
         loads: &["query", "key", "value", "output_gradient"],
         stores: &["key_gradient", "value_gradient"],
-        subgroup_rows,
+        operations,
     }
 }
 
@@ -184,7 +184,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 subgroup_width: Some(8),
                 supports: Parameters::check_vec4,
                 constants: |_| Vec::new(),
-                generated: |parameters| rows(Storage::Vec4, 2).generate(&parameters.shape()),
+                generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(2)).generate(&parameters.shape()),
                 workgroups,
                 mutants: &[
                     Mutant {
@@ -238,7 +238,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 subgroup_width: None,
                 supports: Parameters::check_vec4,
                 constants: |_| Vec::new(),
-                generated: |parameters| rows(Storage::Vec4, 0).generate(&parameters.shape()),
+                generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
                 workgroups,
                 mutants: ROWS_MUTANTS,
             },
@@ -251,7 +251,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 subgroup_width: None,
                 supports: |parameters| parameters.shape().check(),
                 constants: |_| Vec::new(),
-                generated: |parameters| rows(Storage::Scalar, 0).generate(&parameters.shape()),
+                generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
                 workgroups,
                 mutants: &[Mutant {
                     name: "elements past the head dimension are read",

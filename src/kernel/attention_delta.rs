@@ -3,7 +3,7 @@
 
 use super::attention_cases::setups;
 use super::attention_reference::{self as reference, Rows};
-use super::attention_rows::{RowText, Storage};
+use super::attention_rows::{Operations, RowText, Storage};
 use super::attention_shape::{AttentionShape, RowView};
 use super::piece;
 use crate::tape::{
@@ -62,7 +62,7 @@ impl Parameters {
 }
 
 const fn rows(storage: Storage) -> RowText {
-    RowText { storage, loads: &["output", "output_gradient"], stores: &[], subgroup_rows: 0 }
+    RowText { storage, loads: &["output", "output_gradient"], stores: &[], operations: Operations::Rows }
 }
 
 fn workgroups(parameters: &Parameters) -> [u64; 3] {

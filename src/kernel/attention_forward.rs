@@ -2,7 +2,7 @@
 
 use super::attention_cases::setups;
 use super::attention_reference::{self as reference, Rows, RowsMut};
-use super::attention_rows::{RowText, Storage};
+use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
 use super::piece;
 use crate::gpu::AdapterKind;
@@ -81,8 +81,8 @@ impl Parameters {
     }
 }
 
-const fn rows(storage: Storage, subgroup_rows: usize) -> RowText {
-    RowText { storage, loads: &["query", "key", "value"], stores: &["output"], subgroup_rows }
+const fn rows(storage: Storage, operations: Operations) -> RowText {
+    RowText { storage, loads: &["query", "key", "value"], stores: &["output"], operations }
 }
 
 fn workgroups(parameters: &Parameters) -> [u64; 3] {
@@ -124,6 +124,45 @@ const ROWS_MUTANTS: &[Mutant] = &[
     },
 ];
 
+const TILED_MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "weights are read before all are shared",
+        original: "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
+        replacement: "",
+    },
+    Mutant {
+        name: "the staged slice is read before it is complete",
+        original: "workgroupBarrier(); // query and key are staged",
+        replacement: "",
+    },
+    Mutant {
+        name: "the values are read before all are staged",
+        original: "workgroupBarrier(); // value is staged",
+        replacement: "",
+    },
+    Mutant {
+        name: "the weights' sum is not rescaled",
+        original: "weight_sums[r] * correction + dot",
+        replacement: "weight_sums[r] + dot",
+    },
+    Mutant { name: "the output is not rescaled", original: "sums[4u * slice + r] *= correction;", replacement: "" },
+    Mutant {
+        name: "the columns of an invocation are taken for neighbours",
+        original: "first_key + x + vec4<u32>(0u, 8u, 16u, 24u)",
+        replacement: "first_key + 4u * x + vec4<u32>(0u, 1u, 2u, 3u)",
+    },
+    Mutant {
+        name: "only the first slice is stored",
+        original: "store_output_chunk(first, slice * SLICE + x,",
+        replacement: "store_output_chunk(first, x,",
+    },
+    Mutant {
+        name: "a query head reads the key/value head of its own number",
+        original: "head / (params.heads / params.key_value_heads)",
+        replacement: "head % params.key_value_heads",
+    },
+];
+
 pub struct AttentionForward;
 
 impl KernelDefinition for AttentionForward {
@@ -142,7 +181,7 @@ impl KernelDefinition for AttentionForward {
                 subgroup_width: Some(8),
                 supports: Parameters::check_vec4,
                 constants: |_| Vec::new(),
-                generated: |parameters| rows(Storage::Vec4, 4).generate(&parameters.shape()),
+                generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(4)).generate(&parameters.shape()),
                 workgroups,
                 mutants: &[
                     Mutant {
@@ -183,6 +222,36 @@ impl KernelDefinition for AttentionForward {
                 ],
             },
             Design {
+                name: "tiled",
+                file: "attention_forward_tiled.wgsl",
+                text: include_str!("../../shaders/attention_forward_tiled.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                preference: Preference::Only(AdapterKind::Hardware),
+                subgroup_width: None,
+                supports: Parameters::check_vec4,
+                constants: |parameters| tile_constants(&parameters.shape()),
+                generated: |parameters| rows(Storage::Vec4, Operations::Tiles).generate(&parameters.shape()),
+                workgroups,
+                mutants: TILED_MUTANTS,
+            },
+            Design {
+                name: "tiled_general",
+                file: "attention_forward_tiled.wgsl",
+                text: include_str!("../../shaders/attention_forward_tiled.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                preference: Preference::Only(AdapterKind::Hardware),
+                subgroup_width: None,
+                supports: |parameters| parameters.shape().check(),
+                constants: |parameters| tile_constants(&parameters.shape()),
+                generated: |parameters| rows(Storage::Scalar, Operations::Tiles).generate(&parameters.shape()),
+                workgroups,
+                mutants: &[Mutant {
+                    name: "elements past the head dimension are written",
+                    original: "if chunk * 4u + 1u < params.head_dim {",
+                    replacement: "if chunk * 4u < params.head_dim {",
+                }],
+            },
+            Design {
                 name: "rows",
                 file: "attention_forward_rows.wgsl",
                 text: include_str!("../../shaders/attention_forward_rows.wgsl"),
@@ -191,7 +260,7 @@ impl KernelDefinition for AttentionForward {
                 subgroup_width: None,
                 supports: Parameters::check_vec4,
                 constants: |_| Vec::new(),
-                generated: |parameters| rows(Storage::Vec4, 0).generate(&parameters.shape()),
+                generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
                 workgroups,
                 mutants: ROWS_MUTANTS,
             },
@@ -204,7 +273,7 @@ impl KernelDefinition for AttentionForward {
                 subgroup_width: None,
                 supports: |parameters| parameters.shape().check(),
                 constants: |_| Vec::new(),
-                generated: |parameters| rows(Storage::Scalar, 0).generate(&parameters.shape()),
+                generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
                 workgroups,
                 mutants: &[Mutant {
                     name: "elements past the head dimension are read",

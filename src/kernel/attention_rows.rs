@@ -3,8 +3,10 @@
 //! A row of `D` elements is kept as `class / 4` named vec4, zero past `D`. They are named members and not an array,
 //! because an array that is indexed in a loop leaves the registers on software adapters.
 
-use super::attention_shape::AttentionShape;
 use std::fmt::Write;
+
+use super::attention_shape::AttentionShape;
+use crate::gpu::Constant;
 
 /// How a row is read from and written to its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +24,20 @@ pub struct RowText {
     pub loads: &'static [&'static str],
     /// Bindings of which rows are written: each `NAME` gets `store_NAME(first, row)`.
     pub stores: &'static [&'static str],
-    /// Rows that each invocation multiplies with the rows of all eight lanes of its subgroup; 0 for kernels without
-    /// subgroups. Gives `products` and `accumulate`.
-    pub subgroup_rows: usize,
+    pub operations: Operations,
+}
+
+/// What an invocation does with rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operations {
+    /// It holds whole rows, as `Row`.
+    Rows,
+    /// As `Rows`, and multiplies so many rows with those of all eight lanes of its subgroup: gives `products` and
+    /// `accumulate`.
+    Subgroup(usize),
+    /// It stages vec4 of rows in workgroup memory: gives `stage_NAME(place, rows, slice, local)` for each load, and stores
+    /// by vec4.
+    Tiles,
 }
 
 impl RowText {
@@ -45,12 +58,35 @@ impl RowText {
             Storage::Scalar => "f32",
         };
         writeln!(text, "alias Element = {element};")?;
-        writeln!(text, "struct Row {{ {} }}", each(chunks, |c| format!("c{c}: vec4<f32>")))?;
         for name in self.loads {
-            self.write_load(text, name, chunks, padded)?;
+            self.write_load_chunk(text, name, padded)?;
         }
         for name in self.stores {
-            self.write_store(text, name, chunks, padded)?;
+            self.write_store_chunk(text, name, padded)?;
+        }
+        match self.operations {
+            Operations::Rows => self.write_rows(text, chunks),
+            Operations::Subgroup(rows) => {
+                self.write_rows(text, chunks)?;
+                write_products(text, chunks, rows)?;
+                write_accumulate(text, chunks, rows)
+            }
+            Operations::Tiles => self.loads.iter().try_for_each(|name| write_stage(text, name)),
+        }
+    }
+
+    fn write_rows(&self, text: &mut String, chunks: usize) -> std::fmt::Result {
+        writeln!(text, "struct Row {{ {} }}", each(chunks, |c| format!("c{c}: vec4<f32>")))?;
+        for name in self.loads {
+            let loads = each(chunks, |c| format!("{name}_chunk(first, {c}u)"));
+            writeln!(text, "fn load_{name}(first: u32) -> Row {{\n    return Row({loads});\n}}")?;
+        }
+        for name in self.stores {
+            writeln!(text, "fn store_{name}(first: u32, row: Row) {{")?;
+            for c in 0..chunks {
+                writeln!(text, "    store_{name}_chunk(first, {c}u, row.c{c});")?;
+            }
+            writeln!(text, "}}")?;
         }
         writeln!(text, "fn zero_row() -> Row {{\n    return Row({});\n}}", each(chunks, |_| "vec4<f32>(0.0)".into()))?;
         writeln!(
@@ -67,15 +103,10 @@ impl RowText {
         for c in 0..chunks {
             writeln!(text, "    (*sum).c{c} += factor * row.c{c};")?;
         }
-        writeln!(text, "}}")?;
-        if self.subgroup_rows > 0 {
-            self.write_products(text, chunks)?;
-            self.write_accumulate(text, chunks)?;
-        }
-        Ok(())
+        writeln!(text, "}}")
     }
 
-    fn write_load(&self, text: &mut String, name: &str, chunks: usize, padded: bool) -> std::fmt::Result {
+    fn write_load_chunk(&self, text: &mut String, name: &str, padded: bool) -> std::fmt::Result {
         writeln!(text, "fn {name}_chunk(first: u32, chunk: u32) -> vec4<f32> {{")?;
         match (self.storage, padded) {
             (Storage::Vec4, false) => writeln!(text, "    return {name}[first / 4u + chunk];")?,
@@ -93,64 +124,73 @@ impl RowText {
                 writeln!(text, "    return select(vec4<f32>(0.0), vec4<f32>({values}), inside);")?;
             }
         }
-        let loads = each(chunks, |c| format!("{name}_chunk(first, {c}u)"));
-        writeln!(text, "}}\nfn load_{name}(first: u32) -> Row {{\n    return Row({loads});\n}}")
+        writeln!(text, "}}")
     }
 
-    fn write_store(&self, text: &mut String, name: &str, chunks: usize, padded: bool) -> std::fmt::Result {
-        writeln!(text, "fn store_{name}(first: u32, row: Row) {{")?;
-        for c in 0..chunks {
-            match (self.storage, padded) {
-                (Storage::Vec4, false) => writeln!(text, "    {name}[first / 4u + {c}u] = row.c{c};")?,
-                (Storage::Vec4, true) => {
-                    writeln!(text, "    if {}u < params.head_dim {{ {name}[first / 4u + {c}u] = row.c{c}; }}", c * 4)?
-                }
-                (Storage::Scalar, _) => {
-                    for (lane, member) in "xyzw".chars().enumerate() {
-                        let at = c * 4 + lane;
-                        writeln!(
-                            text,
-                            "    if {at}u < params.head_dim {{ {name}[first + {at}u] = row.c{c}.{member}; }}"
-                        )?;
-                    }
+    fn write_store_chunk(&self, text: &mut String, name: &str, padded: bool) -> std::fmt::Result {
+        writeln!(text, "fn store_{name}_chunk(first: u32, chunk: u32, values: vec4<f32>) {{")?;
+        match (self.storage, padded) {
+            (Storage::Vec4, false) => writeln!(text, "    {name}[first / 4u + chunk] = values;")?,
+            (Storage::Vec4, true) => {
+                let store = format!("{name}[first / 4u + chunk] = values;");
+                writeln!(text, "    if chunk * 4u < params.head_dim {{ {store} }}")?;
+            }
+            (Storage::Scalar, _) => {
+                for (lane, member) in "xyzw".chars().enumerate() {
+                    let store = format!("{name}[first + chunk * 4u + {lane}u] = values.{member};");
+                    writeln!(text, "    if chunk * 4u + {lane}u < params.head_dim {{ {store} }}")?;
                 }
             }
         }
         writeln!(text, "}}")
     }
+}
 
-    /// `products(rows.., own)`: each row times the eight rows that the lanes of the subgroup hold as `own`.
-    fn write_products(&self, text: &mut String, chunks: usize) -> std::fmt::Result {
-        let rows = self.subgroup_rows;
-        writeln!(text, "struct Products {{ {} }}", each(rows, |r| format!("r{r}: Eight")))?;
-        writeln!(text, "fn products({}, own: Row) -> Products {{", each(rows, |r| format!("row{r}: Row")))?;
-        writeln!(text, "    var sums: Products;")?;
-        for c in 0..chunks {
-            writeln!(text, "    {{\n        let low = low_lanes(own.c{c});\n        let high = high_lanes(own.c{c});")?;
-            for r in 0..rows {
-                writeln!(text, "        sums.r{r}.low += row{r}.c{c} * low;")?;
-                writeln!(text, "        sums.r{r}.high += row{r}.c{c} * high;")?;
-            }
-            writeln!(text, "    }}")?;
+/// `products(rows.., own)`: each row times the eight rows that the lanes of the subgroup hold as `own`.
+fn write_products(text: &mut String, chunks: usize, rows: usize) -> std::fmt::Result {
+    writeln!(text, "struct Products {{ {} }}", each(rows, |r| format!("r{r}: Eight")))?;
+    writeln!(text, "fn products({}, own: Row) -> Products {{", each(rows, |r| format!("row{r}: Row")))?;
+    writeln!(text, "    var sums: Products;")?;
+    for c in 0..chunks {
+        writeln!(text, "    {{\n        let low = low_lanes(own.c{c});\n        let high = high_lanes(own.c{c});")?;
+        for r in 0..rows {
+            writeln!(text, "        sums.r{r}.low += row{r}.c{c} * low;")?;
+            writeln!(text, "        sums.r{r}.high += row{r}.c{c} * high;")?;
         }
-        writeln!(text, "    return sums;\n}}")
+        writeln!(text, "    }}")?;
     }
+    writeln!(text, "    return sums;\n}}")
+}
 
-    /// `accumulate(sums.., weights.., own)`: adds to each sum the weighted rows of all eight lanes.
-    fn write_accumulate(&self, text: &mut String, chunks: usize) -> std::fmt::Result {
-        let rows = self.subgroup_rows;
-        let sums = each(rows, |r| format!("sum{r}: ptr<function, Row>"));
-        let weights = each(rows, |r| format!("weights{r}: Eight"));
-        writeln!(text, "fn accumulate({sums}, {weights}, own: Row) {{")?;
-        for c in 0..chunks {
-            writeln!(text, "    {{\n        let low = low_lanes(own.c{c});\n        let high = high_lanes(own.c{c});")?;
-            for r in 0..rows {
-                writeln!(text, "        (*sum{r}).c{c} += low * weights{r}.low + high * weights{r}.high;")?;
-            }
-            writeln!(text, "    }}")?;
+/// `accumulate(sums.., weights.., own)`: adds to each sum the weighted rows of all eight lanes.
+fn write_accumulate(text: &mut String, chunks: usize, rows: usize) -> std::fmt::Result {
+    let sums = each(rows, |r| format!("sum{r}: ptr<function, Row>"));
+    let weights = each(rows, |r| format!("weights{r}: Eight"));
+    writeln!(text, "fn accumulate({sums}, {weights}, own: Row) {{")?;
+    for c in 0..chunks {
+        writeln!(text, "    {{\n        let low = low_lanes(own.c{c});\n        let high = high_lanes(own.c{c});")?;
+        for r in 0..rows {
+            writeln!(text, "        (*sum{r}).c{c} += low * weights{r}.low + high * weights{r}.high;")?;
         }
-        writeln!(text, "}}")
+        writeln!(text, "    }}")?;
     }
+    writeln!(text, "}}")
+}
+
+/// `stage_NAME(place, rows, slice, local)`: copies one slice of a tile's rows to workgroup memory.
+fn write_stage(text: &mut String, name: &str) -> std::fmt::Result {
+    writeln!(text, "fn stage_{name}(place: u32, rows: TileRows, slice: u32, local: u32) {{")?;
+    writeln!(text, "    for (var index = local; index < TILE * SLICE; index += INVOCATIONS) {{")?;
+    writeln!(text, "        let first = rows.first + min(rows.begin + index / SLICE, rows.last) * rows.stride;")?;
+    writeln!(text, "        let chunk = {name}_chunk(first, slice * SLICE + index % SLICE);")?;
+    writeln!(text, "        staged[place + index / SLICE * PITCH + index % SLICE] = chunk;")?;
+    writeln!(text, "    }}\n}}")
+}
+
+/// The constants of `common/attention_tile.wgsl` for a shape.
+pub fn tile_constants(shape: &AttentionShape) -> Vec<Constant> {
+    let chunks = shape.head_dim_class() / 4;
+    vec![Constant::u32("CHUNKS", chunks), Constant::u32("SLICE", chunks.min(8))]
 }
 
 fn each(count: usize, item: impl Fn(usize) -> String) -> String {
@@ -165,7 +205,7 @@ mod tests {
         let (batch, heads, key_value_heads, query_length, key_length) = (1, 1, 1, 1, 1);
         let (causal, scale) = (false, 1.0);
         let shape = AttentionShape { batch, heads, key_value_heads, query_length, key_length, head_dim, causal, scale };
-        RowText { storage, loads: &["query"], stores: &["output"], subgroup_rows: 0 }.generate(&shape)
+        RowText { storage, loads: &["query"], stores: &["output"], operations: Operations::Rows }.generate(&shape)
     }
 
     #[test]

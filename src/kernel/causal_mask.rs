@@ -43,7 +43,7 @@ impl KernelDefinition for CausalMask {
             name: "vec4",
             file: "causal_mask.wgsl",
             text: include_str!("../../shaders/causal_mask.wgsl"),
-            pieces: &[&piece::LINEAR_INDEX],
+            pieces: &[&piece::LINEAR_INDEX, &piece::DIVIDE],
             preference: Preference::Any,
             subgroup_width: None,
             supports: |_| Ok(()),

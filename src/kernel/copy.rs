@@ -70,7 +70,7 @@ impl KernelDefinition for StridedCopy {
                 name: "vec4",
                 file: "copy.wgsl",
                 text: include_str!("../../shaders/copy.wgsl"),
-                pieces: &[&piece::LINEAR_INDEX, &piece::STRIDED_OFFSET],
+                pieces: &[&piece::LINEAR_INDEX, &piece::DIVIDE, &piece::STRIDED_OFFSET],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| {
@@ -102,7 +102,7 @@ impl KernelDefinition for StridedCopy {
                 name: "strided",
                 file: "copy_strided.wgsl",
                 text: include_str!("../../shaders/copy_strided.wgsl"),
-                pieces: &[&piece::LINEAR_INDEX, &piece::STRIDED_OFFSET],
+                pieces: &[&piece::LINEAR_INDEX, &piece::DIVIDE, &piece::STRIDED_OFFSET],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |_| Ok(()),

@@ -1,7 +1,7 @@
 //! Mean loss over the targets that count, and how many do.
 
 use super::cross_entropy::IGNORED;
-use super::loop_limit::within_loop_limit;
+use super::loop_limit;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
 };
@@ -37,9 +37,7 @@ impl KernelDefinition for CrossEntropyMean {
             pieces: &[],
             preference: Preference::Any,
             subgroup_width: None,
-            supports: |parameters| {
-                within_loop_limit(u64::from(parameters.rows.div_ceil(256)) + 35, "rows", parameters.rows)
-            },
+            supports: |parameters| loop_limit::within(u64::from(parameters.rows.div_ceil(256)) + 35),
             constants: |_| Vec::new(),
             generated: |_| String::new(),
             workgroups: |_| [1, 1, 1],

@@ -2,7 +2,7 @@
 
 use super::embedding::{SCALAR_REACH, VEC4_REACH};
 use super::layer_norm::whole_vec4;
-use super::loop_limit::within_loop_limit;
+use super::loop_limit;
 use super::piece;
 use crate::gpu::{Constant, Piece};
 use crate::tape::{
@@ -35,7 +35,7 @@ fn rows_of_a_workgroup(vocabulary: u32) -> u32 {
 /// Every four tokens may be a stop, which is an iteration of two loops; a block has some of its own.
 fn bounded(parameters: &Parameters) -> Result<(), String> {
     let (fours, blocks) = (u64::from(parameters.tokens.div_ceil(4)), u64::from(parameters.tokens.div_ceil(1024)));
-    within_loop_limit(2 * fours + (3 + 64) * blocks + 64, "tokens", parameters.tokens)
+    loop_limit::within(2 * fours + (3 + 64) * blocks + 64)
 }
 
 fn workgroups(parameters: &Parameters, reach: u32) -> [u64; 3] {

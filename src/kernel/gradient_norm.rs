@@ -1,7 +1,7 @@
 //! The norm over all gradients of a step, the coefficient that clips it, and the flags that freeze the optimizer once a
 //! loss or a norm is not finite.
 
-use super::loop_limit::within_loop_limit;
+use super::loop_limit;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -63,9 +63,7 @@ impl KernelDefinition for GradientNorm {
             pieces: &[],
             preference: Preference::Any,
             subgroup_width: None,
-            supports: |parameters| {
-                within_loop_limit(u64::from(parameters.partials.div_ceil(256)) + 35, "partials", parameters.partials)
-            },
+            supports: |parameters| loop_limit::within(u64::from(parameters.partials.div_ceil(256)) + 35),
             constants: |_| Vec::new(),
             generated: |_| String::new(),
             workgroups: |_| [1, 1, 1],

@@ -1,7 +1,7 @@
 //! Layer normalisation: `y = (x - mean) * rstd * weight + bias` over the last axis (Ba, Kiros and Hinton 2016,
 //! section 3), with the biased variance and epsilon inside the root, as GPT-2 has it.
 
-use super::loop_limit::within_loop_limit;
+use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
@@ -81,7 +81,7 @@ pub(super) fn whole_vec4(width: u32) -> Result<(), String> {
 
 /// So many passes over a row, one value an iteration.
 pub(super) fn bounded(width: u32, passes: u64, lanes: u32) -> Result<(), String> {
-    within_loop_limit(passes * (u64::from(width.div_ceil(lanes)) + 1), "columns", width)
+    loop_limit::within(passes * (u64::from(width.div_ceil(lanes)) + 1))
 }
 
 impl KernelDefinition for LayerNorm {
@@ -137,7 +137,7 @@ impl KernelDefinition for LayerNorm {
                     Operand::Output(2 * rows),
                 ];
                 let parameters = Parameters { rows: rows as u32, width: width as u32, epsilon: 1e-5 };
-                Case::new(format!("rows={rows} C={width} seed=2"), parameters, operands, Tolerance::new(5e-6, 2e-6))
+                Case::new(format!("rows={rows} C={width} seed=2"), parameters, operands, Tolerance::new(2e-6, 1e-6))
             })
             .collect()
     }
@@ -147,12 +147,13 @@ impl KernelDefinition for LayerNorm {
 pub(super) const SHAPES: &[(usize, usize)] =
     &[(1, 1), (3, 1), (1, 4), (7, 33), (8, 32), (9, 128), (67, 20), (3, 200), (4, 769), (5, 1600), (768, 128)];
 
-/// Unit-normal rows, among them one with a mean of 100, a constant one, a small and a large one.
+/// Unit-normal rows, among them, where they are few, one with a mean of 100, a constant one, a small and a large one.
 pub(super) fn rows_of_every_kind(rows: usize, width: usize) -> Vec<f32> {
     let mut x = normal(2, 0, rows * width, 1.0);
     for (row, x) in x.chunks_exact_mut(width).enumerate() {
         for value in x {
             *value = match row {
+                _ if rows > 100 => *value,
                 1 => *value + 100.0,
                 2 => 3.25,
                 3 => *value * 1e-3,

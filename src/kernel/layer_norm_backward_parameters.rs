@@ -2,7 +2,7 @@
 
 use super::layer_norm::{SHAPES, rows_of_every_kind, whole_vec4};
 use super::layer_norm_backward_input::statistics;
-use super::loop_limit::within_loop_limit;
+use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
@@ -75,7 +75,7 @@ const fn design(
 /// Four rows an iteration, in blocks of 64 rows; the last of them may have three single rows.
 fn bounded(parameters: &Parameters) -> Result<(), String> {
     let (fours, blocks) = (u64::from(parameters.rows / 4), u64::from(parameters.rows.div_ceil(64)));
-    within_loop_limit(fours + 3 * blocks + 4, "rows", parameters.rows)
+    loop_limit::within(fours + 3 * blocks + 4)
 }
 
 impl KernelDefinition for LayerNormBackwardParameters {

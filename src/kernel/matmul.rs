@@ -2,6 +2,23 @@
 //!
 //! All three matrices are strided views, so that transposed operands, the heads of a packed projection and operands
 //! that every batch shares need no copy.
+//!
+//! GFLOP/s of the designs on lavapipe (two cores, Mesa 22.3), for the shapes of a small model's training step, rows x
+//! inner x columns; "T" marks a transposed matrix. From processor time on a busy machine, so good for ratios. `tiled` is
+//! for GPUs, and barriers are slow here.
+//!
+//! | shape | `subgroup` | `subgroup_scalar` | `rows_vec4` | `general` | `tiled` |
+//! |---|---|---|---|---|---|
+//! | NN 768x128x512 | 41 | 34 | 12 | 9 | 5 |
+//! | NN 768x512x128 | 38 | 29 | 12 | 10 | 5 |
+//! | NT 768x512x128 | 38 | 30 | 11 | 9 | 5 |
+//! | TN 128x768x512 | 39 | 32 | 11 | 9 | 5 |
+//! | NN 512x512x512 | 42 | 34 | 12 | 9 | 5 |
+//! | logits, NT 768x128x65 | - | 23 | - | 5 | 2 |
+//! | their gradient, NN 768x65x128 | - | 15 | - | 8 | 4 |
+//! | their weights' gradient, TN 65x768x128 | - | 18 | - | 9 | 3 |
+//! | scores, NT 48 of 64x32x64 | 27 | 18 | 9 | 6 | 4 |
+//! | attention output, NN 48 of 64x64x32 | 24 | 15 | 10 | 4 | 2 |
 
 mod cases;
 mod designs;
@@ -112,5 +129,73 @@ impl KernelDefinition for Matmul {
 
     fn cases() -> Vec<Case> {
         cases::all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tape::HostBuffer;
+    use std::cell::RefCell;
+
+    /// The twin's C, in a buffer of `elements` that held -1 before.
+    fn multiply(parameters: &Parameters, a: &[f64], b: &[f64], bias: &[f64], elements: usize) -> Vec<f64> {
+        let buffers = [a, b, bias, &vec![-1.0; elements]].map(|values| RefCell::new(HostBuffer::Real(values.to_vec())));
+        let lengths = [a.len(), b.len(), bias.len(), elements];
+        let windows = buffers.iter().zip(lengths).map(|(buffer, length)| (buffer, 0, length)).collect();
+        let operands = Operands::new(windows);
+        Matmul::twin(parameters, &operands);
+        operands.real(3).to_vec()
+    }
+
+    #[test]
+    fn the_twin_multiplies_by_hand_in_every_layout() {
+        // [1 2 3; 4 5 6] * [7 8; 9 10; 11 12] = [58 64; 139 154]
+        let (a, a_transposed) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        let (b, b_transposed) = ([7.0, 8.0, 9.0, 10.0, 11.0, 12.0], [7.0, 9.0, 11.0, 8.0, 10.0, 12.0]);
+        for (parameters, a, b) in [
+            (Parameters::plain(2, 2, 3), a, b),
+            (Parameters::a_transposed(2, 2, 3), a_transposed, b),
+            (Parameters::b_transposed(2, 2, 3), a, b_transposed),
+        ] {
+            assert_eq!(multiply(&parameters, &a, &b, &[f64::NAN], 4), [58.0, 64.0, 139.0, 154.0], "{parameters:?}");
+            let biased = Parameters { has_bias: 1, ..parameters };
+            assert_eq!(multiply(&biased, &a, &b, &[0.5, -1.0], 4), [58.5, 63.0, 139.5, 153.0], "{biased:?}");
+        }
+    }
+
+    #[test]
+    fn the_twin_leaves_gaps_of_a_strided_result_alone() {
+        // Two batches of 1x1 times a shared 1x2, in rows of four with an offset of one.
+        let parameters = Parameters {
+            batches: 2,
+            batch_inner: 2,
+            a_inner_stride: 2,
+            c_offset: 1,
+            c_inner_stride: 4,
+            ..Parameters::plain(1, 2, 1)
+        };
+        let c = multiply(&parameters, &[3.0, 0.0, 5.0], &[2.0, 10.0], &[0.0], 8);
+        assert_eq!(c, [-1.0, 6.0, 30.0, -1.0, -1.0, 10.0, 50.0, -1.0]);
+    }
+
+    #[test]
+    fn nothing_to_sum_gives_the_bias_and_no_rows_give_nothing() {
+        let empty_sum = Parameters { has_bias: 1, ..Parameters::plain(2, 2, 0) };
+        assert_eq!(multiply(&empty_sum, &[0.0], &[0.0], &[1.0, 2.0], 4), [1.0, 2.0, 1.0, 2.0]);
+        assert_eq!(multiply(&Parameters::plain(2, 1, 0), &[0.0], &[0.0], &[0.0], 2), [0.0, 0.0]);
+        assert_eq!(multiply(&Parameters::plain(0, 2, 3), &[0.0], &[0.0; 6], &[0.0], 1), [-1.0]);
+    }
+
+    #[test]
+    fn empty_products_dispatch_nothing_and_huge_ones_do_not_overflow() {
+        let huge = Parameters { batches: u32::MAX, ..Parameters::plain(u32::MAX, u32::MAX, u32::MAX) };
+        assert_eq!(Matmul::cost(&huge).flops, u64::MAX);
+        for design in Matmul::designs() {
+            for empty in [Parameters::plain(0, 4, 4), Parameters::plain(4, 0, 4)] {
+                assert_eq!((design.workgroups)(&empty)[0], 0, "{}", design.name);
+            }
+            assert!((design.workgroups)(&huge)[0] > u64::from(u32::MAX), "{}", design.name);
+        }
     }
 }

@@ -28,11 +28,18 @@ pub mod gradient_norm;
 pub mod layer_norm;
 pub mod layer_norm_backward_input;
 pub mod layer_norm_backward_parameters;
-mod loop_limit;
+pub mod loop_limit;
 pub mod matmul;
+pub mod reduce;
+pub mod scaled_masked_softmax;
+pub mod scaled_masked_softmax_backward;
 pub mod softmax;
+pub mod softmax_backward;
+mod split_reduction;
 pub mod strides;
 pub mod sum_of_squares;
+#[cfg(test)]
+mod twin_check;
 pub mod unary;
 
 use crate::gpu::Piece;
@@ -60,6 +67,11 @@ pub static KERNELS: &[&Kernel] = &[
     &layer_norm_backward_input::KERNEL,
     &layer_norm_backward_parameters::KERNEL,
     &matmul::KERNEL,
+    &reduce::KERNEL,
+    &scaled_masked_softmax::KERNEL,
+    &scaled_masked_softmax_backward::KERNEL,
+    &softmax::KERNEL,
+    &softmax_backward::KERNEL,
     &sum_of_squares::KERNEL,
     &unary::KERNEL,
 ];
@@ -76,14 +88,39 @@ pub mod piece {
     }
 
     piece!(ATTENTION_MASK, "attention_mask.wgsl");
+    piece!(ATTENTION_TILE, "attention_tile.wgsl");
+    piece!(DIVIDE, "divide.wgsl");
     piece!(ELEMENTWISE, "elementwise.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
+    piece!(LINEAR_WORKGROUP, "linear_workgroup.wgsl");
+    piece!(MATMUL, "matmul.wgsl");
+    piece!(MATMUL_SCALAR, "matmul_scalar.wgsl");
+    piece!(MATMUL_VEC4, "matmul_vec4.wgsl");
     piece!(SCALAR_VALUES, "scalar_values.wgsl");
+    piece!(SPLIT_REDUCTION, "split_reduction.wgsl");
     piece!(STRIDED_OFFSET, "strided_offset.wgsl");
     piece!(SUBGROUP_EIGHT, "subgroup_eight.wgsl");
     piece!(VEC4_VALUES, "vec4_values.wgsl");
+    piece!(VISIBLE, "visible.wgsl");
+    piece!(VISIBLE_KEYS, "visible_keys.wgsl");
 
     /// Every shared piece, so that a test can tell a shader file that nobody uses.
-    pub static ALL: &[&Piece] =
-        &[&ATTENTION_MASK, &ELEMENTWISE, &LINEAR_INDEX, &SCALAR_VALUES, &STRIDED_OFFSET, &SUBGROUP_EIGHT, &VEC4_VALUES];
+    pub static ALL: &[&Piece] = &[
+        &ATTENTION_MASK,
+        &ATTENTION_TILE,
+        &DIVIDE,
+        &ELEMENTWISE,
+        &LINEAR_INDEX,
+        &LINEAR_WORKGROUP,
+        &MATMUL,
+        &MATMUL_SCALAR,
+        &MATMUL_VEC4,
+        &SCALAR_VALUES,
+        &SPLIT_REDUCTION,
+        &STRIDED_OFFSET,
+        &SUBGROUP_EIGHT,
+        &VEC4_VALUES,
+        &VISIBLE,
+        &VISIBLE_KEYS,
+    ];
 }

@@ -1,4 +1,364 @@
-//! Softmax.
+//! Softmax along one axis of `[outer, length, inner]`.
+
+use super::loop_limit;
+use super::piece;
+use super::split_reduction::{self, Sharing};
+use crate::gpu::AdapterKind;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<Softmax>();
 
 /// What masked scores are written as: -2^127.
 pub const MASKED: f64 = -1.701_411_834_604_692_3e38;
+/// Scores at or below this, -2^126, take no part in a softmax.
+pub const INVISIBLE: f64 = MASKED / 2.0;
+
+crate::kernel_parameters! {
+    /// Operands: `x`, `y`, both `[outer, length, inner]` and contiguous. Scores at or below [`INVISIBLE`] get weight 0;
+    /// where nothing is visible, all weights are 0.
+    pub struct Parameters {
+        outer: u32,
+        length: u32,
+        inner: u32,
+    }
+}
+
+impl Parameters {
+    fn results(&self) -> u64 {
+        u64::from(self.outer) * u64::from(self.inner)
+    }
+
+    fn count(&self) -> u64 {
+        self.results() * u64::from(self.length)
+    }
+}
+
+const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "a column past the end is written",
+        original: "select(0u, params.length, column < params.outer * params.inner)",
+        replacement: "select(0u, params.length, column <= params.outer * params.inner)",
+    },
+    Mutant {
+        name: "the maximum is not subtracted",
+        original: "total += select(0.0, exp(score - greatest)",
+        replacement: "total += select(0.0, exp(score)",
+    },
+    Mutant {
+        name: "masked scores are seen",
+        original: "const INVISIBLE: f32 = -8.507059173023462e37;",
+        replacement: "const INVISIBLE: f32 = -3e38;",
+    },
+    Mutant {
+        name: "very negative scores are taken for masked ones",
+        original: "const INVISIBLE: f32 = -8.507059173023462e37;",
+        replacement: "const INVISIBLE: f32 = -1e9;",
+    },
+];
+
+/// Up to a workgroup of invocations for each result; runs everything, everywhere.
+const SHARED: Design<Parameters> = Design {
+    name: "shared",
+    file: "softmax.wgsl",
+    text: include_str!("../../shaders/softmax.wgsl"),
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::VISIBLE],
+    preference: Preference::Any,
+    subgroup_width: None,
+    supports: |p| split_reduction::walks(Sharing::Shared, p.length, p.inner, 3),
+    constants: |p| split_reduction::constants(Sharing::Shared, p.length, p.inner),
+    generated: |_| String::new(),
+    workgroups: |p| split_reduction::workgroups(Sharing::Shared, p.results(), p.length, p.inner),
+    mutants: &[
+        Mutant {
+            name: "the splits are not added up",
+            original: "partial[local] += partial[local + half * COLUMNS];",
+            replacement: "partial[local] += 0.0;",
+        },
+        Mutant {
+            name: "each split has a maximum of its own",
+            original: "greatest = maximum_of_splits(greatest, local);",
+            replacement: "greatest = max(greatest, select(MASKED, maximum_of_splits(greatest, local), split == 0u));",
+        },
+        Mutant {
+            name: "a column past the end is written",
+            original: "select(0u, params.length, column < params.outer * params.inner)",
+            replacement: "select(0u, params.length, column <= params.outer * params.inner)",
+        },
+    ],
+};
+
+/// The same text with one invocation for each result.
+const SERIAL: Design<Parameters> = Design {
+    name: "serial",
+    preference: Preference::Only(AdapterKind::Software),
+    supports: |p| split_reduction::walks(Sharing::Serial, p.length, p.inner, 3),
+    constants: |p| split_reduction::constants(Sharing::Serial, p.length, p.inner),
+    workgroups: |p| split_reduction::workgroups(Sharing::Serial, p.results(), p.length, p.inner),
+    mutants: MUTANTS,
+    ..SHARED
+};
+
+pub struct Softmax;
+
+impl KernelDefinition for Softmax {
+    type Parameters = Parameters;
+    const NAME: &'static str = "softmax";
+    const WRITES: &'static [usize] = &[1];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[
+            Design {
+                name: "columns",
+                file: "softmax_columns.wgsl",
+                text: include_str!("../../shaders/softmax_columns.wgsl"),
+                pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE],
+                preference: Preference::Only(AdapterKind::Software),
+                subgroup_width: None,
+                supports: |parameters| columns_in_fours(parameters.length, parameters.inner),
+                constants: |_| Vec::new(),
+                generated: |_| String::new(),
+                workgroups: |parameters| columns_of_four(parameters.outer, parameters.inner),
+                mutants: &[
+                    Mutant {
+                        name: "columns past the end are written",
+                        original: "if columns >= params.outer * inner {",
+                        replacement: "if columns > params.outer * inner {",
+                    },
+                    Mutant {
+                        name: "the sum is not rescaled when the maximum grows",
+                        original: "total = total * exp(greatest - raised)",
+                        replacement: "total = total",
+                    },
+                    Mutant {
+                        name: "masked scores are seen",
+                        original: "const INVISIBLE: f32 = -8.507059173023462e37;",
+                        replacement: "const INVISIBLE: f32 = -3e38;",
+                    },
+                ],
+            },
+            Design {
+                name: "rows",
+                file: "softmax_rows.wgsl",
+                text: include_str!("../../shaders/softmax_rows.wgsl"),
+                pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE],
+                preference: Preference::Only(AdapterKind::Software),
+                subgroup_width: None,
+                supports: |parameters| rows_in_fours(parameters.length, parameters.inner),
+                constants: |_| Vec::new(),
+                generated: |_| String::new(),
+                workgroups: |parameters| [u64::from(parameters.outer).div_ceil(8), 1, 1],
+                mutants: &[
+                    Mutant {
+                        name: "rows past the end are written",
+                        original: "if row >= params.outer {",
+                        replacement: "if row > params.outer {",
+                    },
+                    Mutant {
+                        name: "the sum is not rescaled when the maximum grows",
+                        original: "sums = sums * exp(maxima - raised)",
+                        replacement: "sums = sums",
+                    },
+                    Mutant {
+                        name: "the lanes are added without a common maximum",
+                        original: "sums *= exp(maxima - greatest);",
+                        replacement: "sums *= 1.0;",
+                    },
+                ],
+            },
+            SERIAL,
+            SHARED,
+        ];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (x, mut y) = (operands.real(0), operands.real_mut(1));
+        let (length, inner) = (parameters.length as usize, parameters.inner as usize);
+        let mut weights = vec![0.0; length * inner];
+        let (mut greatest, mut total) = (vec![0.0; inner], vec![0.0; inner]);
+        for outer in 0..parameters.outer as usize {
+            let all = outer * length * inner..(outer + 1) * length * inner;
+            greatest.fill(f64::NEG_INFINITY);
+            for scores in x[all.clone()].chunks_exact(inner) {
+                for (greatest, score) in greatest.iter_mut().zip(scores) {
+                    *greatest = greatest.max(score.to_f64());
+                }
+            }
+            total.fill(0.0);
+            for (scores, weights) in x[all.clone()].chunks_exact(inner).zip(weights.chunks_exact_mut(inner)) {
+                for column in 0..inner {
+                    let score = scores[column].to_f64();
+                    weights[column] = if score <= INVISIBLE { 0.0 } else { (score - greatest[column]).exp() };
+                    total[column] += weights[column];
+                }
+            }
+            for (y, weights) in y[all].chunks_exact_mut(inner).zip(weights.chunks_exact(inner)) {
+                for column in 0..inner {
+                    // Where nothing is visible, weight and total are both 0.
+                    y[column] = S::from_f64(if total[column] == 0.0 { 0.0 } else { weights[column] / total[column] });
+                }
+            }
+        }
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let count = parameters.count();
+        Cost { flops: 5 * count, bytes: 8 * count }
+    }
+
+    fn cases() -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (outer, length, inner) in shapes() {
+            for scores in [Scores::Shifted, Scores::Masked] {
+                cases.push(case(outer, length, inner, scores));
+            }
+        }
+        for scores in [Scores::NearMinus30000, Scores::NearMinus1e30, Scores::Wide] {
+            for (outer, length, inner) in [(9, 12, 1), (5, 33, 1), (2, 5, 8), (2, 70, 3)] {
+                cases.push(case(outer, length, inner, scores));
+            }
+        }
+        cases
+    }
+}
+
+/// Whether `[outer, length, 1]` is made of whole vec4, and can be walked twice.
+pub(super) fn rows_in_fours(length: u32, inner: u32) -> Result<(), String> {
+    loop_limit::within(2 * u64::from(length / 4))?;
+    match inner == 1 && length.is_multiple_of(4) {
+        true => Ok(()),
+        false => Err(format!("needs rows in fours, there are {length} elements {inner} apart")),
+    }
+}
+
+/// Whether the innermost axis is made of whole vec4, and the middle one can be walked twice.
+pub(super) fn columns_in_fours(length: u32, inner: u32) -> Result<(), String> {
+    loop_limit::within(2 * u64::from(length))?;
+    match inner.is_multiple_of(4) {
+        true => Ok(()),
+        false => Err(format!("needs columns in fours, there are {inner}")),
+    }
+}
+
+/// Workgroups of eight invocations, each with four columns.
+pub(super) fn columns_of_four(outer: u32, inner: u32) -> [u64; 3] {
+    [(u64::from(outer) * u64::from(inner / 4)).div_ceil(8), 1, 1]
+}
+
+/// Shapes `(outer, length, inner)` that softmax and its gradient are held to.
+pub(super) fn shapes() -> Vec<(u32, u32, u32)> {
+    vec![
+        (1, 1, 1),
+        (3, 4, 1),
+        (130, 5, 1),
+        (5, 63, 1),
+        (17, 64, 1),
+        (3, 65, 1),
+        (2, 260, 1),
+        (2, 1, 3),
+        (2, 7, 5),
+        (3, 9, 4),
+        (1, 5, 67),
+        (1, 66, 17),
+        (2, 64, 64),
+    ]
+}
+
+/// Kinds of scores.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Scores {
+    /// Normal, shifted by +100: without the maximum subtracted, f32 overflows.
+    Shifted,
+    /// A third masked; in the first rows, everything.
+    Masked,
+    /// Far below zero, yet valid.
+    NearMinus30000,
+    NearMinus1e30,
+    /// Spread over +-1e4.
+    Wide,
+}
+
+impl Scores {
+    /// Values for `rows` rows of `length`; "row" is the outermost index.
+    pub(super) fn values(self, rows: usize, length: usize) -> Vec<f32> {
+        let masked = MASKED as f32;
+        let random = normal(9, 0, rows * length, 2.0);
+        let mut values: Vec<f32> = random
+            .iter()
+            .enumerate()
+            .map(|(index, &value)| match self {
+                Self::Shifted => value + 100.0,
+                Self::Masked => {
+                    if (index * 7 + index / 5) % 3 == 0 {
+                        masked
+                    } else {
+                        value
+                    }
+                }
+                Self::NearMinus30000 => value - 3e4,
+                Self::NearMinus1e30 => -1e30 * (1.0 + f32::from(index % 3 == 0)),
+                Self::Wide => value * 2500.0,
+            })
+            .collect();
+        if matches!(self, Self::Masked) {
+            values[..length * rows.div_ceil(3)].fill(masked);
+        }
+        values
+    }
+}
+
+fn case(outer: u32, length: u32, inner: u32, scores: Scores) -> Case {
+    let parameters = Parameters { outer, length, inner };
+    let count = parameters.count() as usize;
+    let x = scores.values(outer as usize, (length * inner) as usize);
+    Case::new(
+        format!("outer={outer} length={length} inner={inner} scores={scores:?} seed=9"),
+        parameters,
+        vec![Operand::Input(x), Operand::Output(count)],
+        Tolerance::new(3e-7, 3e-6),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::twin_check::run_twin;
+    use super::*;
+
+    fn softmax(outer: u32, length: u32, inner: u32, x: &[f64]) -> Vec<f64> {
+        let parameters = Parameters { outer, length, inner };
+        run_twin::<Softmax>(&parameters, &[x.to_vec(), vec![f64::NAN; x.len()]]).remove(1)
+    }
+
+    #[test]
+    fn weights_are_those_worked_out_by_hand() {
+        let ln = f64::ln;
+        for (x, expected) in [
+            (vec![0.0, 0.0, 0.0, 0.0], vec![0.25; 4]),
+            (vec![ln(1.0), ln(2.0), ln(5.0)], vec![0.125, 0.25, 0.625]),
+            (vec![100.0 + ln(1.0), 100.0 + ln(3.0)], vec![0.25, 0.75]),
+            (vec![-3e4, -3e4 - 1000.0], vec![1.0, 0.0]),
+            (vec![-1e30, -1e30], vec![0.5, 0.5]),
+            (vec![MASKED, -1e30, MASKED], vec![0.0, 1.0, 0.0]),
+            (vec![MASKED, INVISIBLE], vec![0.0, 0.0]),
+            (vec![1e4, MASKED], vec![1.0, 0.0]),
+        ] {
+            let found = softmax(1, x.len() as u32, 1, &x);
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((found - expected).abs() < 1e-12, "{x:?}: {found} against {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_column_of_the_middle_axis_is_a_distribution() {
+        let x: Vec<f64> = (0..24).map(|index| f64::from(index * 5 % 7)).collect();
+        let y = softmax(2, 3, 4, &x);
+        for (outer, column) in [(0, 0), (0, 3), (1, 1)] {
+            let sum: f64 = (0..3).map(|position| y[(outer * 3 + position) * 4 + column]).sum();
+            assert!((sum - 1.0).abs() < 1e-12);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Partial sums of the squares of a tensor: a share of the norm over all gradients of a step.
 
-use super::loop_limit::within_loop_limit;
+use super::loop_limit;
 use super::piece;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -50,7 +50,7 @@ impl KernelDefinition for SumOfSquares {
             subgroup_width: None,
             supports: |parameters| {
                 let shares = u64::from(parameters.count.div_ceil(4).div_ceil(parameters.partials.max(1)));
-                within_loop_limit(shares + 2 * shares.div_ceil(64) + 2, "elements in too few sums", parameters.count)
+                loop_limit::within(shares + 2 * shares.div_ceil(64) + 2)
             },
             constants: |_| Vec::new(),
             generated: |_| String::new(),

@@ -128,3 +128,17 @@ fn case(operation: Unary, constant: f64, x: Vec<f32>, values: &str, tolerance: T
     let parameters = Parameters { count: count as u32, operation: operation.index(), constant };
     Case::new(name, parameters, vec![Operand::Input(x), Operand::Output(count)], tolerance)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_case() {
+        let cases = UnaryKernel::cases();
+        for operation in Unary::ALL {
+            let found = cases.iter().any(|case| case.name.starts_with(&format!("{} ", operation.name())));
+            assert!(found, "{}", operation.name());
+        }
+    }
+}

@@ -58,12 +58,26 @@ fn heads(part: u32, length: u32, heads: u32, size: u32) -> Heads {
     Heads { offset: part * heads * size, outer: length * token, inner: size, token }
 }
 
+/// Parameters of dense matrices from rows, columns and inner steps.
+type Layout = fn(u32, u32, u32) -> Parameters;
+
 pub(super) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
-    let layouts: [(&str, fn(u32, u32, u32) -> Parameters); 3] =
+    let layouts: [(&str, Layout); 3] =
         [("NN", Parameters::plain), ("NT", Parameters::b_transposed), ("TN", Parameters::a_transposed)];
-    // Rows, inner, columns: one, about the tiles' edges in each dimension, primes, the logits' 65.
-    let sizes = [
+    // A planted fault is looked for in this order, and every shader that is tried has to be compiled: what shows the most
+    // comes first, what needs the shaders for long sums last.
+    for (layout, parameters) in layouts {
+        let biased = |rows, columns, inner| Parameters { has_bias: 1, ..parameters(rows, columns, inner) };
+        cases.push(case(&format!("{layout} bias"), biased(35, 132, 36), 1.0));
+        cases.push(case(layout, parameters(33, 65, 36), 1.0));
+        cases.push(case(&format!("{layout} bias, nothing to sum"), biased(9, 67, 0), 1.0));
+        cases.push(case(&format!("{layout} large"), parameters(33, 100, 36), 1e30));
+        cases.push(case(&format!("{layout} small"), parameters(33, 100, 36), 1e-30));
+    }
+    cases.extend(strided());
+    // Rows, inner, columns: one, about the tiles' edges in each dimension, primes.
+    let short = [
         (1, 1, 1),
         (7, 5, 3),
         (8, 4, 8),
@@ -71,29 +85,20 @@ pub(super) fn all() -> Vec<Case> {
         (31, 31, 68),
         (32, 32, 32),
         (36, 36, 132),
-        (64, 65, 64),
         (65, 64, 63),
-        (68, 132, 60),
-        (100, 128, 65),
-        (97, 260, 128),
-        (1, 768, 64),
         (128, 0, 8),
     ];
-    for (layout, parameters) in layouts {
-        for (rows, inner, columns) in sizes {
+    for (rows, inner, columns) in short {
+        for (layout, parameters) in layouts {
             cases.push(case(layout, parameters(rows, columns, inner), 1.0));
         }
-        let biased = Parameters { has_bias: 1, ..parameters(40, 72, 24) };
-        cases.push(case(&format!("{layout} bias"), biased, 1.0));
-        cases.push(case(
-            &format!("{layout} bias, nothing to sum"),
-            Parameters { has_bias: 1, ..parameters(9, 67, 0) },
-            1.0,
-        ));
-        cases.push(case(&format!("{layout} large"), parameters(33, 36, 100), 1e30));
-        cases.push(case(&format!("{layout} small"), parameters(33, 36, 100), 1e-30));
     }
-    cases.extend(strided());
+    // The logits' shapes, several chunks and a ragged last one, a single row.
+    for (rows, inner, columns) in [(100, 128, 65), (64, 65, 64), (97, 260, 128), (1, 768, 64)] {
+        for (layout, parameters) in layouts {
+            cases.push(case(layout, parameters(rows, columns, inner), 1.0));
+        }
+    }
     cases
 }
 
@@ -158,8 +163,11 @@ fn strided() -> Vec<Case> {
         c_outer_stride: 2 * 40 * 76,
         c_inner_stride: 40 * 76,
         c_row_stride: 76,
-        ..Parameters::plain(37, 70, 33)
+        ..Parameters::plain(37, 68, 33)
     };
+    let a_gaps_transposed =
+        Parameters { a_outer_stride: 36 * 40, a_inner_stride: 0, a_row_stride: 1, a_column_stride: 40, ..gaps.clone() };
+    let b_gaps_transposed = Parameters { b_row_stride: 1, b_column_stride: 36, ..gaps.clone() };
     let unaligned = Parameters {
         a_offset: 3,
         a_row_stride: 35,
@@ -183,12 +191,14 @@ fn strided() -> Vec<Case> {
         case("heads NN", outputs, 1.0),
         case("heads TN", value_gradients, 1.0),
         case("shared operands, gaps", gaps, 1.0),
+        case("A transposed, shared operands, gaps", a_gaps_transposed, 1.0),
+        case("B transposed, shared operands, gaps", b_gaps_transposed, 1.0),
         case("unaligned, gaps, bias", unaligned, 1.0),
         case("TT", both, 1.0),
         case("steps in every dimension", steps, 1.0),
         case(
             "more workgroups than one dimension counts",
-            Parameters { batches: 70_000, c_outer_stride: 1, ..Parameters::plain(1, 1, 1) },
+            Parameters { batches: 70_000, c_outer_stride: 1, has_bias: 1, ..Parameters::plain(1, 1, 0) },
             1.0,
         ),
     ]

@@ -1,52 +1,304 @@
-//! The WGSL designs and when each of them is right.
+//! The WGSL designs, in order of preference, and when each of them is right.
 
 use super::Parameters;
+use crate::gpu::{AdapterKind, Constant};
 use crate::kernel::piece;
 use crate::tape::{Design, Mutant, Preference};
+
+pub(super) static DESIGNS: &[Design<Parameters>] = &[
+    Design {
+        name: "subgroup",
+        file: "matmul_subgroup.wgsl",
+        text: include_str!("../../../shaders/matmul_subgroup.wgsl"),
+        pieces: &[&piece::LINEAR_INDEX, &piece::MATMUL, &piece::MATMUL_VEC4],
+        preference: Preference::Only(AdapterKind::Software),
+        subgroup_width: Some(8),
+        supports: |parameters| {
+            parameters.a_by_vec4()?;
+            parameters.b_by_vec4()?;
+            parameters.c_by_vec4()
+        },
+        constants: |parameters| {
+            let mut constants = subgroup_constants(parameters);
+            constants.push(Constant::bool("A_TRANSPOSED", !parameters.a_is_by_rows()));
+            constants
+        },
+        generated: |_| String::new(),
+        workgroups: subgroup_workgroups,
+        mutants: &[
+            Mutant {
+                name: "the lanes of a column of B change places",
+                original: "let column_read = min(column + (lane >> 1u)",
+                replacement: "let column_read = min(column + ((lane ^ 2u) >> 1u)",
+            },
+            Mutant {
+                name: "a row of B past the inner dimension is not zero",
+                original: "let own = select(vec4<f32>(), loaded, k_lane < params.inner);",
+                replacement: "let own = loaded;",
+            },
+            Mutant {
+                name: "later chunks forget the sums of earlier ones",
+                original: "if k > 0u {",
+                replacement: "if k > CHUNK {",
+            },
+            Mutant {
+                name: "the last four columns of a span are left out",
+                original: "column < last_column;",
+                replacement: "column + 4u < last_column;",
+            },
+            Mutant {
+                name: "a row past the edge is stored",
+                original: "if row + 3u < params.rows {",
+                replacement: "if row + 2u < params.rows {",
+            },
+            Mutant {
+                name: "a transposed A is read from its first rows at the edge",
+                original: "min(row, (params.rows - 1u) & ~3u)",
+                replacement: "min(row, (params.rows - 4u) & ~3u)",
+            },
+            Mutant {
+                name: "the bias of the first column serves all four",
+                original: "bias[min(column + (lane & 3u), params.columns - 1u)]",
+                replacement: "bias[min(column, params.columns - 1u)]",
+            },
+        ],
+    },
+    Design {
+        name: "subgroup_scalar",
+        file: "matmul_subgroup.wgsl",
+        text: include_str!("../../../shaders/matmul_subgroup.wgsl"),
+        pieces: &[&piece::LINEAR_INDEX, &piece::MATMUL, &piece::MATMUL_SCALAR],
+        preference: Preference::Only(AdapterKind::Software),
+        subgroup_width: Some(8),
+        supports: Parameters::b_by_vec4,
+        constants: subgroup_constants,
+        generated: |_| String::new(),
+        workgroups: subgroup_workgroups,
+        mutants: &[
+            Mutant {
+                name: "a column past the edge is stored",
+                original: "if columns > 1u {",
+                replacement: "if columns > 0u {",
+            },
+            Mutant {
+                name: "sums past the edge of a row begin at the next",
+                original: "min(column + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.columns - 1u))",
+                replacement: "min(column + vec4<u32>(0u, 1u, 2u, 2u), vec4<u32>(params.columns - 1u))",
+            },
+            Mutant {
+                name: "an inner step of A past the end is not zero",
+                original: "return within_inner(vec4<f32>(a[reads.x], a[reads.y], a[reads.z], a[reads.w]), k);",
+                replacement: "return within_inner(vec4<f32>(a[reads.x], a[reads.y], a[reads.z], a[reads.w]), k + 1u);",
+            },
+            Mutant {
+                name: "the second half of the inner steps meets the first half of A",
+                original: "transpose(first) * a_first + transpose(second) * a_second",
+                replacement: "transpose(first) * a_second + transpose(second) * a_first",
+            },
+        ],
+    },
+    Design {
+        name: "tiled",
+        file: "matmul_tiled.wgsl",
+        text: include_str!("../../../shaders/matmul_tiled.wgsl"),
+        pieces: &[&piece::LINEAR_INDEX, &piece::MATMUL],
+        preference: Preference::Only(AdapterKind::Hardware),
+        subgroup_width: None,
+        supports: |_| Ok(()),
+        constants: |_| Vec::new(),
+        generated: |_| String::new(),
+        workgroups: |parameters| tiles(parameters, 64, 64),
+        mutants: &[
+            Mutant {
+                name: "nobody waits for the tiles",
+                original: "workgroupBarrier(); // the tiles are whole",
+                replacement: "",
+            },
+            Mutant {
+                name: "the next tiles are written before the last are read",
+                original: "workgroupBarrier(); // nobody reads them any more",
+                replacement: "",
+            },
+            Mutant {
+                name: "inner steps past the end are not zero",
+                original: "select(vec4<f32>(), a_values, a_step < inner)",
+                replacement: "a_values",
+            },
+            Mutant {
+                name: "the last step of a tile is left out",
+                original: "step < STEPS; step++",
+                replacement: "step + 1u < STEPS; step++",
+            },
+            Mutant {
+                name: "a row past the edge is stored",
+                original: "if row + r < params.rows {",
+                replacement: "if row + r <= params.rows {",
+            },
+            Mutant {
+                name: "the inner batch stride serves the outer dimension",
+                original: "outer * params.c_outer_stride",
+                replacement: "outer * params.c_inner_stride",
+            },
+        ],
+    },
+    Design {
+        name: "rows_vec4",
+        file: "matmul_rows_vec4.wgsl",
+        text: include_str!("../../../shaders/matmul_rows_vec4.wgsl"),
+        pieces: &[&piece::LINEAR_INDEX, &piece::MATMUL, &piece::MATMUL_VEC4],
+        preference: Preference::Any,
+        subgroup_width: None,
+        supports: |parameters| {
+            parameters.a_by_vec4()?;
+            parameters.b_by_vec4()?;
+            parameters.c_by_vec4()
+        },
+        constants: |parameters| {
+            vec![
+                Constant::bool("A_TRANSPOSED", !parameters.a_is_by_rows()),
+                Constant::bool("B_TRANSPOSED", !parameters.b_is_by_rows()),
+            ]
+        },
+        generated: |_| String::new(),
+        workgroups: |parameters| tiles(parameters, 8, 32),
+        mutants: &[
+            Mutant {
+                name: "the lower rows take the upper rows of A",
+                original: "load_a(at.a, row + 4u, k)",
+                replacement: "load_a(at.a, row, k)",
+            },
+            Mutant {
+                name: "the last inner steps are left out",
+                original: "k < params.inner; k += 4u",
+                replacement: "k + 4u < params.inner; k += 4u",
+            },
+            Mutant {
+                name: "a row past the edge is stored",
+                original: "if row + 1u < params.rows {",
+                replacement: "if row < params.rows {",
+            },
+            Mutant {
+                name: "an inner step of B past the end is not zero",
+                original: "within_inner(b[(at + 3u * params.b_column_stride) / 4u], k)",
+                replacement: "b[(at + 3u * params.b_column_stride) / 4u]",
+            },
+            Mutant {
+                name: "the bias of the third column serves the fourth",
+                original: "bias[column + 3u]",
+                replacement: "bias[column + 2u]",
+            },
+        ],
+    },
+    Design {
+        name: "general",
+        file: "matmul_general.wgsl",
+        text: include_str!("../../../shaders/matmul_general.wgsl"),
+        pieces: &[&piece::LINEAR_INDEX, &piece::MATMUL],
+        preference: Preference::Any,
+        subgroup_width: None,
+        supports: |_| Ok(()),
+        constants: |_| Vec::new(),
+        generated: |_| String::new(),
+        workgroups: |parameters| tiles(parameters, 8, 64),
+        mutants: &[
+            Mutant {
+                name: "the last product is left out",
+                original: "k < params.inner; k++",
+                replacement: "k + 1u < params.inner; k++",
+            },
+            Mutant {
+                name: "a column past the edge is stored",
+                original: "if column >= params.columns {",
+                replacement: "if column > params.columns {",
+            },
+            Mutant {
+                name: "the tile's last row is dropped",
+                original: "r < min(TILE_ROWS, params.rows - row)",
+                replacement: "r < min(TILE_ROWS - 1u, params.rows - row)",
+            },
+            Mutant {
+                name: "the bias is always added",
+                original: "if params.has_bias != 0u {",
+                replacement: "if true {",
+            },
+            Mutant {
+                name: "batches take the inner stride of A for the outer one",
+                original: "outer * params.a_outer_stride",
+                replacement: "outer * params.a_inner_stride",
+            },
+            Mutant {
+                name: "rows of tiles are counted by columns",
+                original: "tile / tile_columns % tile_rows",
+                replacement: "tile / tile_rows % tile_rows",
+            },
+        ],
+    },
+];
 
 /// Workgroups for tiles of so many rows and columns, all batches counted in x.
 fn tiles(parameters: &Parameters, rows: u32, columns: u32) -> [u64; 3] {
     let [rows, columns] = [parameters.rows.div_ceil(rows), parameters.columns.div_ceil(columns)].map(u64::from);
-    [u64::from(parameters.batches) * rows * columns, 1, 1]
+    [u64::from(parameters.batches).saturating_mul(rows).saturating_mul(columns), 1, 1]
 }
 
-pub(super) static DESIGNS: &[Design<Parameters>] = &[Design {
-    name: "general",
-    file: "matmul_general.wgsl",
-    text: include_str!("../../../shaders/matmul_general.wgsl"),
-    pieces: &[&piece::LINEAR_INDEX],
-    preference: Preference::Any,
-    subgroup_width: None,
-    supports: |_| Ok(()),
-    constants: |_| Vec::new(),
-    generated: |_| String::new(),
-    workgroups: |parameters| tiles(parameters, 8, 64),
-    mutants: &[
-        Mutant {
-            name: "the last product is left out",
-            original: "k < params.inner; k++",
-            replacement: "k + 1u < params.inner; k++",
-        },
-        Mutant {
-            name: "a column past the edge is stored",
-            original: "if column >= params.columns {",
-            replacement: "if column > params.columns {",
-        },
-        Mutant {
-            name: "the tile's last row is dropped",
-            original: "r < min(TILE_ROWS, params.rows - row)",
-            replacement: "r < min(TILE_ROWS - 1u, params.rows - row)",
-        },
-        Mutant { name: "the bias is always added", original: "if params.has_bias != 0u {", replacement: "if true {" },
-        Mutant {
-            name: "batches take the inner stride of A for the outer one",
-            original: "outer * params.a_outer_stride",
-            replacement: "outer * params.a_inner_stride",
-        },
-        Mutant {
-            name: "rows past the edge wrap",
-            original: "tile / tile_columns % tile_rows",
-            replacement: "tile / tile_rows % tile_rows",
-        },
-    ],
-}];
+/// Tiles of 32 rows, divided into spans of columns where there are few: as the shader does it.
+fn subgroup_workgroups(parameters: &Parameters) -> [u64; 3] {
+    const ENOUGH_WORKGROUPS: u64 = 8;
+    const LEAST_SPAN: u64 = 128;
+    let tiles = u64::from(parameters.batches) * u64::from(parameters.rows.div_ceil(32));
+    let spans = u64::from(parameters.columns).div_ceil(LEAST_SPAN).min(ENOUGH_WORKGROUPS.div_ceil(tiles.max(1)));
+    [tiles.saturating_mul(spans), 1, 1]
+}
+
+fn subgroup_constants(parameters: &Parameters) -> Vec<Constant> {
+    // Carrying C over from chunk to chunk costs time, so 128 inner steps take three times as long as 32; but a part of a
+    // chunk takes as long as a whole.
+    let (short, long) = (parameters.inner.div_ceil(32), parameters.inner.div_ceil(128));
+    let chunk = if short < long.saturating_mul(3) { 32 } else { 128 };
+    vec![Constant::u32("CHUNK", chunk), Constant::bool("B_TRANSPOSED", !parameters.b_is_by_rows())]
+}
+
+/// Whether a matrix can be read by vec4: adjacent elements along one dimension, all else at multiples of four.
+fn by_vec4(matrix: &str, offset: u32, batch_strides: [u32; 2], strides: [u32; 2]) -> Result<(), String> {
+    let [row_stride, column_stride] = strides;
+    let across = match (row_stride, column_stride) {
+        (across, 1) | (1, across) => across,
+        _ => {
+            return Err(format!(
+                "needs adjacent elements in {matrix}, its strides are {row_stride} and {column_stride}"
+            ));
+        }
+    };
+    match [offset, batch_strides[0], batch_strides[1], across].iter().find(|number| !number.is_multiple_of(4)) {
+        Some(number) => Err(format!("needs the offset and strides of {matrix} to be multiples of 4, one is {number}")),
+        None => Ok(()),
+    }
+}
+
+impl Parameters {
+    fn a_is_by_rows(&self) -> bool {
+        self.a_column_stride == 1 && self.a_row_stride.is_multiple_of(4)
+    }
+
+    fn b_is_by_rows(&self) -> bool {
+        self.b_column_stride == 1 && self.b_row_stride.is_multiple_of(4)
+    }
+
+    fn a_by_vec4(&self) -> Result<(), String> {
+        let strides = [self.a_row_stride, self.a_column_stride];
+        by_vec4("A", self.a_offset, [self.a_outer_stride, self.a_inner_stride], strides)
+    }
+
+    fn b_by_vec4(&self) -> Result<(), String> {
+        let strides = [self.b_row_stride, self.b_column_stride];
+        by_vec4("B", self.b_offset, [self.b_outer_stride, self.b_inner_stride], strides)
+    }
+
+    fn c_by_vec4(&self) -> Result<(), String> {
+        by_vec4("C", self.c_offset, [self.c_outer_stride, self.c_inner_stride], [self.c_row_stride, 1])?;
+        match self.columns.is_multiple_of(4) {
+            true => Ok(()),
+            false => Err(format!("needs a multiple of 4 columns, there are {}", self.columns)),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+// y[b, i, :] = softmax over the visible keys j of scale * x[b, i, j]: x and y are [batches, Tq, Tk]; weights of keys
+// that are not visible are 0. Causal: query i sees key j iff j <= i + Tk - Tq (bottom-right alignment). A scaled score
+// at or below -2^126 is not seen either.
+//
+// A workgroup owns COLUMNS neighbouring rows, SPLITS invocations share each (see common/split_reduction.wgsl). Only
+// visible keys are read. Three passes: maximum, sum, weights.
+
+struct Params {
+    batches: u32,
+    query_length: u32,
+    key_length: u32,
+    causal: u32,
+    scale: f32,
+}
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> x: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(WIDTH)
+fn main(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let row = linear_workgroup(workgroup, workgroups) * COLUMNS + local % COLUMNS;
+    let first = row * params.key_length;
+    // Rows past the end have nothing to read, but meet the others at the barriers.
+    let length = select(0u, params.key_length, row < params.batches * params.query_length);
+    let seen = min(length, visible_keys(row % params.query_length));
+    let split = local / COLUMNS;
+
+    var greatest = MASKED;
+    for (var key = split; key < seen; key += SPLITS) {
+        greatest = max(greatest, params.scale * x[first + key]);
+    }
+    greatest = maximum_of_splits(greatest, local);
+
+    var total = 0.0;
+    for (var key = split; key < seen; key += SPLITS) {
+        let score = params.scale * x[first + key];
+        total += select(0.0, exp(score - greatest), score > INVISIBLE);
+    }
+    total = sum_of_splits(total, local);
+
+    let inverse = select(0.0, 1.0 / total, total > 0.0);
+    for (var key = split; key < length; key += SPLITS) {
+        var weight = 0.0;
+        if key < seen {
+            let score = params.scale * x[first + key];
+            weight = select(0.0, exp(score - greatest) * inverse, score > INVISIBLE);
+        }
+        y[first + key] = weight;
+    }
+}

@@ -1,0 +1,288 @@
+//! Scale, causal mask and softmax of attention scores in one: what stands between the two matrix products of naive
+//! attention.
+
+use super::causal_mask::visible_keys;
+use super::loop_limit;
+use super::piece;
+use super::softmax::{INVISIBLE, Scores};
+use super::split_reduction::{self, Sharing};
+use crate::gpu::AdapterKind;
+use crate::tape::{
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
+};
+
+/// The row of [`super::KERNELS`].
+pub static KERNEL: Kernel = Kernel::of::<ScaledMaskedSoftmax>();
+
+crate::kernel_parameters! {
+    /// Operands: `x`, `y`, both `[batches, query_length, key_length]` and contiguous. `y = softmax(scale * x)` over the
+    /// keys that a query sees; weights of other keys are 0. With `causal` = 1, query i sees key j iff
+    /// `j <= i + key_length - query_length` (bottom-right alignment); with 0, it sees all. A scaled score at or below
+    /// [`INVISIBLE`] is not seen either.
+    pub struct Parameters {
+        batches: u32,
+        query_length: u32,
+        key_length: u32,
+        causal: u32,
+        scale: f32,
+    }
+}
+
+impl Parameters {
+    pub(super) fn rows(&self) -> u64 {
+        u64::from(self.batches) * u64::from(self.query_length)
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.rows() * u64::from(self.key_length)
+    }
+
+    /// Keys that the query of row `row` (of all batches) sees.
+    pub(super) fn seen(&self, row: usize) -> usize {
+        match self.causal {
+            0 => self.key_length as usize,
+            _ => visible_keys(row % self.query_length as usize, self.query_length, self.key_length),
+        }
+    }
+
+    /// Whether rows are made of whole vec4, and can be walked twice.
+    pub(super) fn in_fours(&self) -> Result<(), String> {
+        loop_limit::within(2 * u64::from(self.key_length / 4))?;
+        match self.key_length.is_multiple_of(4) {
+            true => Ok(()),
+            false => Err(format!("needs keys in fours, there are {}", self.key_length)),
+        }
+    }
+}
+
+/// Up to a workgroup of invocations for each result; runs everything, everywhere.
+const SHARED: Design<Parameters> = Design {
+    name: "shared",
+    file: "scaled_masked_softmax.wgsl",
+    text: include_str!("../../shaders/scaled_masked_softmax.wgsl"),
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::VISIBLE, &piece::VISIBLE_KEYS],
+    preference: Preference::Any,
+    subgroup_width: None,
+    supports: |parameters| split_reduction::walks(Sharing::Shared, parameters.key_length, 1, 3),
+    constants: |parameters| split_reduction::constants(Sharing::Shared, parameters.key_length, 1),
+    generated: |_| String::new(),
+    workgroups: |parameters| workgroups(Sharing::Shared, parameters),
+    mutants: &[
+        Mutant {
+            name: "the splits are not added up",
+            original: "partial[local] += partial[local + half * COLUMNS];",
+            replacement: "partial[local] += 0.0;",
+        },
+        Mutant {
+            name: "the maximum is taken of unscaled scores",
+            original: "greatest = max(greatest, params.scale * x[first + key]);",
+            replacement: "greatest = max(greatest, -x[first + key]);",
+        },
+        Mutant {
+            name: "a query does not see its own position",
+            original: "let end = query + 1u + params.key_length;",
+            replacement: "let end = query + params.key_length;",
+        },
+    ],
+};
+
+/// The same text with one invocation for each result.
+const SERIAL: Design<Parameters> = Design {
+    name: "serial",
+    preference: Preference::Only(AdapterKind::Software),
+    supports: |parameters| split_reduction::walks(Sharing::Serial, parameters.key_length, 1, 3),
+    constants: |parameters| split_reduction::constants(Sharing::Serial, parameters.key_length, 1),
+    workgroups: |parameters| workgroups(Sharing::Serial, parameters),
+    mutants: &[
+        Mutant {
+            name: "a row past the end is written",
+            original: "row < params.batches * params.query_length",
+            replacement: "row <= params.batches * params.query_length",
+        },
+        Mutant {
+            name: "the mask is aligned top-left",
+            original: "let end = query + 1u + params.key_length;",
+            replacement: "let end = query + 1u + params.query_length;",
+        },
+        Mutant {
+            name: "the rows of the next batch continue those of the one before",
+            original: "visible_keys(row % params.query_length)",
+            replacement: "visible_keys(row)",
+        },
+        Mutant {
+            name: "weights of masked keys are not cleared",
+            original: "key < length; key += SPLITS",
+            replacement: "key < seen; key += SPLITS",
+        },
+    ],
+    ..SHARED
+};
+
+pub(super) fn workgroups(sharing: Sharing, parameters: &Parameters) -> [u64; 3] {
+    split_reduction::workgroups(sharing, parameters.rows(), parameters.key_length, 1)
+}
+
+pub struct ScaledMaskedSoftmax;
+
+impl KernelDefinition for ScaledMaskedSoftmax {
+    type Parameters = Parameters;
+    const NAME: &'static str = "scaled_masked_softmax";
+    const WRITES: &'static [usize] = &[1];
+
+    fn designs() -> &'static [Design<Parameters>] {
+        static DESIGNS: &[Design<Parameters>] = &[
+            Design {
+                name: "rows",
+                file: "scaled_masked_softmax_rows.wgsl",
+                text: include_str!("../../shaders/scaled_masked_softmax_rows.wgsl"),
+                pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE, &piece::VISIBLE_KEYS],
+                preference: Preference::Only(AdapterKind::Software),
+                subgroup_width: None,
+                supports: Parameters::in_fours,
+                constants: |_| Vec::new(),
+                generated: |_| String::new(),
+                workgroups: |parameters| [parameters.rows().div_ceil(8), 1, 1],
+                mutants: &[
+                    Mutant {
+                        name: "a row past the end is written",
+                        original: "if row >= params.batches * params.query_length {",
+                        replacement: "if row > params.batches * params.query_length {",
+                    },
+                    Mutant {
+                        name: "the edge of the mask is rounded up to whole vec4",
+                        original: "keys < vec4<u32>(seen)",
+                        replacement: "keys < vec4<u32>(seen + 3u)",
+                    },
+                    Mutant {
+                        name: "the sum is not rescaled when the maximum grows",
+                        original: "sums = sums * exp(maxima - raised)",
+                        replacement: "sums = sums",
+                    },
+                    Mutant {
+                        name: "the lanes are added without a common maximum",
+                        original: "sums *= exp(maxima - greatest);",
+                        replacement: "sums *= 1.0;",
+                    },
+                    Mutant {
+                        name: "scores are not scaled",
+                        original: "params.scale * x[first + quad]",
+                        replacement: "x[first + quad]",
+                    },
+                    Mutant {
+                        name: "weights of masked keys are not cleared",
+                        original: "for (var quad = seen_quads; quad < quads; quad++) {",
+                        replacement: "for (var quad = seen_quads + 1u; quad < quads; quad++) {",
+                    },
+                ],
+            },
+            SERIAL,
+            SHARED,
+        ];
+        DESIGNS
+    }
+
+    fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
+        let (x, mut y) = (operands.real(0), operands.real_mut(1));
+        let key_length = parameters.key_length as usize;
+        let mut weights = vec![0.0; key_length];
+        for row in 0..parameters.rows() as usize {
+            let all = row * key_length..(row + 1) * key_length;
+            let seen = parameters.seen(row);
+            let scores = x[all.clone()][..seen].iter().map(|x| parameters.scale * x.to_f64());
+            let greatest = scores.clone().fold(f64::NEG_INFINITY, f64::max);
+            for (weight, score) in weights.iter_mut().zip(scores) {
+                *weight = if score <= INVISIBLE { 0.0 } else { (score - greatest).exp() };
+            }
+            let total: f64 = weights[..seen].iter().sum();
+            let (visible, hidden) = y[all].split_at_mut(seen);
+            for (y, weight) in visible.iter_mut().zip(&weights) {
+                // Where nothing is visible, weight and total are both 0.
+                *y = S::from_f64(if total == 0.0 { 0.0 } else { weight / total });
+            }
+            hidden.fill(S::from_f64(0.0));
+        }
+    }
+
+    fn cost(parameters: &Parameters) -> Cost {
+        let count = parameters.count();
+        Cost { flops: 6 * count, bytes: 8 * count }
+    }
+
+    fn cases() -> Vec<Case> {
+        let mut cases: Vec<Case> = shapes().into_iter().map(|parameters| case(parameters, Scores::Shifted)).collect();
+        for scores in [Scores::Masked, Scores::NearMinus30000, Scores::NearMinus1e30, Scores::Wide] {
+            for (query_length, key_length) in [(12, 12), (9, 5), (3, 66)] {
+                let parameters = Parameters { batches: 2, query_length, key_length, causal: 1, scale: 1.0 };
+                cases.push(case(parameters, scores));
+            }
+        }
+        cases
+    }
+}
+
+/// Shapes, masks and scales that this kernel and its gradient are held to.
+pub(super) fn shapes() -> Vec<Parameters> {
+    let mut shapes = Vec::new();
+    for (batches, query_length, key_length, scale) in [
+        (1, 1, 1, 1.0),
+        (3, 2, 8, -0.5),
+        (2, 4, 4, 0.125),
+        (1, 4, 2, 1.0),
+        (2, 9, 4, 0.3),
+        (2, 2, 5, 1.0),
+        (3, 1, 77, 0.25),
+        (1, 33, 64, 0.2),
+        (2, 63, 63, 0.125),
+        (2, 64, 64, 0.125),
+        (1, 65, 65, 0.125),
+        (1, 5, 132, 2.0),
+    ] {
+        for causal in [1, 0] {
+            shapes.push(Parameters { batches, query_length, key_length, causal, scale });
+        }
+    }
+    shapes
+}
+
+/// Sizes, mask and scale for a case's name.
+pub(super) fn describe(parameters: &Parameters) -> String {
+    let Parameters { batches, query_length, key_length, causal, scale } = parameters;
+    format!("B={batches} Tq={query_length} Tk={key_length} causal={causal} scale={scale}")
+}
+
+fn case(parameters: Parameters, scores: Scores) -> Case {
+    let x = scores.values(parameters.rows() as usize, parameters.key_length as usize);
+    let count = x.len();
+    Case::new(
+        format!("{} scores={scores:?} seed=9", describe(&parameters)),
+        parameters,
+        vec![Operand::Input(x), Operand::Output(count)],
+        Tolerance::new(3e-6, 3e-6),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::twin_check::run_twin;
+    use super::*;
+
+    #[test]
+    fn rows_see_only_their_keys_and_rows_that_see_none_are_zero() {
+        let x: Vec<f64> = (0..8).map(|key| f64::from(key % 2) * 3.0_f64.ln() * 2.0).collect();
+        let parameters = Parameters { batches: 1, query_length: 4, key_length: 2, causal: 1, scale: 0.5 };
+        let y = run_twin::<ScaledMaskedSoftmax>(&parameters, &[x.clone(), vec![f64::NAN; 8]]).remove(1);
+        for (found, expected) in y.iter().zip([0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.25, 0.75]) {
+            assert!((found - expected).abs() < 1e-12, "{y:?}");
+        }
+        let parameters = Parameters { causal: 0, ..parameters };
+        let y = run_twin::<ScaledMaskedSoftmax>(&parameters, &[x, vec![f64::NAN; 8]]).remove(1);
+        assert!(y.chunks(2).all(|row| (row[0] - 0.25).abs() < 1e-12 && (row[1] - 0.75).abs() < 1e-12), "{y:?}");
+    }
+
+    #[test]
+    fn with_more_keys_than_queries_the_last_query_sees_all() {
+        let parameters = Parameters { batches: 1, query_length: 2, key_length: 5, causal: 1, scale: 1.0 };
+        let y = run_twin::<ScaledMaskedSoftmax>(&parameters, &[vec![0.0; 10], vec![f64::NAN; 10]]).remove(1);
+        assert_eq!(y, [0.25, 0.25, 0.25, 0.25, 0.0, 0.2, 0.2, 0.2, 0.2, 0.2]);
+    }
+}
