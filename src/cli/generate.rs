@@ -64,11 +64,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if prompt.is_empty() {
         prompt.push(tokenizer.id("\n").unwrap_or(0));
     }
-    if prompt.len() + arguments.max_new_tokens > config.context_length {
+    if prompt.len() > config.context_length {
         warn(format_args!(
-            "note: {} tokens of prompt and {} new ones exceed the context of {}: each token sees only the last {} before it",
+            "note: the prompt has {} tokens and the context holds {}: only the last {} are seen",
             prompt.len(),
-            arguments.max_new_tokens,
             config.context_length,
             config.context_length
         ));

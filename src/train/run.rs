@@ -92,7 +92,6 @@ pub struct Run<'a> {
     /// Seconds spent in training steps since the last line of metrics, and the steps done in them.
     since_line: (f64, u64),
     last_report: Option<StepReport>,
-    last_evaluated: Option<u64>,
 }
 
 /// A text and a model set up to be trained on it: all that can be refused before a run's directory is made.
@@ -159,7 +158,6 @@ impl<'a> Run<'a> {
             first_step,
             since_line: (0.0, 0),
             last_report: None,
-            last_evaluated: None,
         })
     }
 
@@ -176,12 +174,12 @@ impl<'a> Run<'a> {
             return Ok(Ending::Complete);
         }
         if self.first_step == 0 {
-            let loss = self.evaluate(observer).await?;
+            let loss = self.evaluate().await?;
             self.log(0, None, Some(loss), observer)?;
         }
         while self.trainer.step() < target {
             if observer.wants_to_stop() {
-                self.flush(observer).await?;
+                self.flush(None, observer).await?;
                 self.save().await?;
                 self.draw_chart()?;
                 return Ok(Ending::Interrupted(self.trainer.step()));
@@ -195,11 +193,11 @@ impl<'a> Run<'a> {
             }
             self.scheduled(observer).await?;
         }
-        self.flush(observer).await?;
         if target == steps {
             self.finish(observer).await?;
             return Ok(Ending::Complete);
         }
+        self.flush(None, observer).await?;
         self.save().await?;
         self.draw_chart()?;
         Ok(Ending::StoppedAfter(self.trainer.step()))
@@ -220,29 +218,26 @@ impl<'a> Run<'a> {
             self.sample(observer).await?;
         }
         if due(self.settings.checkpoint_every) {
-            self.flush(observer).await?;
+            self.flush(None, observer).await?;
             self.save().await?;
         }
         Ok(())
     }
 
     async fn finish(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
-        if self.last_evaluated != Some(self.trainer.step()) {
-            self.measure(observer).await?;
-        }
+        self.measure(observer).await?;
         self.sample(observer).await?;
-        self.save().await?;
-        self.draw_chart()
+        self.save().await
     }
 
-    /// Waits for every report; the last step's is logged by whoever asked.
-    async fn flush(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
-        let began = Instant::now();
-        while let Some(report) = self.trainer.next_report().await? {
+    /// Waits for every report; that of the step `measured` is logged by whoever measures it.
+    async fn flush(&mut self, measured: Option<u64>, observer: &mut impl Observer) -> Result<(), RunError> {
+        loop {
+            let began = Instant::now();
+            let Some(report) = self.trainer.next_report().await? else { return Ok(()) };
             self.since_line.0 += began.elapsed().as_secs_f64();
-            self.reported(report, false, observer)?;
+            self.reported(report, measured == Some(report.step), observer)?;
         }
-        Ok(())
     }
 
     fn reported(&mut self, report: StepReport, measured: bool, observer: &mut impl Observer) -> Result<(), RunError> {
@@ -255,10 +250,8 @@ impl<'a> Run<'a> {
     /// Evaluates, logs the step with its validation loss, keeps the best model, draws the curve.
     async fn measure(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
         let step = self.trainer.step();
-        while let Some(report) = self.trainer.next_report().await? {
-            self.reported(report, report.step == step, observer)?;
-        }
-        let loss = self.evaluate(observer).await?;
+        self.flush(Some(step), observer).await?;
+        let loss = self.evaluate().await?;
         let report = self.last_report.filter(|report| report.step == step);
         self.log(step, report, Some(loss), observer)?;
         if self.best.is_none_or(|best| loss < best) {
@@ -268,8 +261,7 @@ impl<'a> Run<'a> {
         self.draw_chart()
     }
 
-    async fn evaluate(&mut self, _: &mut impl Observer) -> Result<f64, RunError> {
-        self.last_evaluated = Some(self.trainer.step());
+    async fn evaluate(&mut self) -> Result<f64, RunError> {
         Ok(self.trainer.evaluate(&self.text.validation, self.settings.evaluation_batches).await?)
     }
 

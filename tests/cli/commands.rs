@@ -7,7 +7,26 @@ use crate::room::{NAMES, Room, TOY};
 #[test]
 fn help_lists_the_commands() {
     let help = Room::new().run("--help").fine();
-    insta::assert_snapshot!(help, @"");
+    insta::assert_snapshot!(help, @"
+    Train small GPTs on hand-written WGSL kernels, each checked element by element against a CPU
+    reference
+
+    Usage: headlight [OPTIONS] <COMMAND>
+
+    Commands:
+      train        Train a GPT and write samples, a loss curve, metrics and checkpoints
+      generate     Continue a prompt with a trained model
+      parity       Check every kernel, design and case against its CPU twin, element by element
+      info         List the adapters, and say which one is used and why
+      completions  Print a completion script for a shell
+      man          Print the manual page, or write one page a command into a directory
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -v, --verbose...  More detail on standard error (-v, -vv); HEADLIGHT_LOG takes tracing filters
+      -h, --help        Print help
+      -V, --version     Print version
+    ");
 }
 
 #[test]

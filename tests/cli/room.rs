@@ -71,7 +71,9 @@ impl Room {
     /// The program in this room, not started.
     pub fn command(&self) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("headlight"));
-        command.current_dir(self.directory.path()).env_remove("HEADLIGHT_LOG").stdin(Stdio::null());
+        // Without a runtime directory a part of Mesa complains on standard error about displays.
+        command.env("XDG_RUNTIME_DIR", self.directory.path()).env_remove("HEADLIGHT_LOG").env("COLUMNS", "100");
+        command.current_dir(self.directory.path()).stdin(Stdio::null());
         command
     }
 
