@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 
 use super::Outcome;
 use super::device::{DeviceArgument, open};
+use super::output::warn;
 use crate::data::tokenizer::Tokenizer;
 use crate::gpu::Pipelines;
 use crate::graph::{Reuse, Rewrites, TapeBuilder};
@@ -63,18 +64,17 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if prompt.is_empty() {
         prompt.push(tokenizer.id("\n").unwrap_or(0));
     }
-    if prompt.len() + arguments.max_new_tokens > config.context_length {
-        eprintln!(
-            "note: {} tokens of prompt and {} new ones exceed the context of {}: each token sees only the last {} before it",
+    if prompt.len() > config.context_length {
+        warn(format_args!(
+            "note: the prompt has {} tokens and the context holds {}: only the last {} are seen",
             prompt.len(),
-            arguments.max_new_tokens,
             config.context_length,
             config.context_length
-        );
+        ));
     }
 
     let (gpu, line) = open(&arguments.device.device).await?;
-    eprintln!("{line}");
+    warn(line);
     let mut tape = TapeBuilder::new(gpu.as_ref().map(|gpu| gpu.profile.clone()), Reuse::Pooled);
     let parameters = parameter_buffers(&mut tape, config, "", Category::Parameter);
     let shape = (1, config.context_length);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::output::warn;
+
 /// Listens from now on; the flag becomes true with the first signal.
 ///
 /// # Errors
@@ -14,7 +16,7 @@ pub fn listen() -> anyhow::Result<Arc<AtomicBool>> {
         if flag.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
-        eprintln!("\ninterrupted: finishing the step and saving (once more to quit at once)");
+        warn("\ninterrupted: finishing the step and saving (once more to quit at once)");
     })?;
     Ok(asked)
 }

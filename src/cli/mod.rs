@@ -5,6 +5,7 @@ mod environment;
 mod generate;
 mod info;
 mod interrupt;
+mod output;
 mod parity;
 mod progress;
 mod shell;
@@ -72,7 +73,7 @@ pub fn main() -> ExitCode {
         // A reader that closed the pipe has read what it wanted.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            output::warn(format_args!("error: {error}"));
             ExitCode::from(2)
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use web_time::Instant;
 
+use super::output::say;
 use crate::graph::RewriteReport;
 use crate::train::metrics::MetricsRecord;
 use crate::train::run::Observer;
@@ -38,7 +39,7 @@ impl Progress {
     fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(text),
-            None => println!("{text}"),
+            None => say(text),
         }
     }
 
@@ -81,7 +82,7 @@ pub fn attention_line(reports: &[RewriteReport]) -> String {
 impl Observer for Progress {
     fn begins(&mut self, trainer: &Trainer, text: &TrainingText, done: u64, steps: u64) {
         let config = &trainer.config;
-        println!(
+        say(format_args!(
             "model: {} layers, {} heads, {} wide, context {}, vocabulary {}: {} parameters",
             config.layers,
             config.heads,
@@ -89,19 +90,19 @@ impl Observer for Progress {
             config.context_length,
             config.vocabulary_size,
             config.parameter_count()
-        );
-        println!("{}", attention_line(&trainer.program.rewrites));
+        ));
+        say(attention_line(&trainer.program.rewrites));
         let references = &text.references;
-        println!(
+        say(format_args!(
             "text: {} tokens to train on, {} held out; losses to beat: uniform {:.3}, unigram {:.3}, bigram {:.3}",
             text.training.len(),
             text.validation.len(),
             references.uniform,
             references.unigram,
             references.bigram
-        );
+        ));
         if done > 0 {
-            println!("resuming after step {done} of {steps}");
+            say(format_args!("resuming after step {done} of {steps}"));
         }
         self.steps = steps;
         self.began = Some((done, Instant::now()));

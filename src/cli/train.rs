@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use anyhow::bail;
 
 use super::device::open;
+use super::output::say;
 use super::progress::{Progress, attention_line};
 use super::{Outcome, interrupt};
 use crate::gpu::Choice;
 use crate::graph::Reuse;
 use crate::tape::print_tape;
 use crate::train::program::build_program;
-use crate::train::run::{Ending, Run};
+use crate::train::run::{Ending, Preparation, Run};
 use crate::train::run_directory::RunDirectory;
 use crate::train::settings::{Settings, SettingsOverride};
 use crate::train::text::TrainingText;
@@ -59,39 +60,47 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         return print_plan(&settings).await;
     }
 
-    let (directory, resumed) = match &arguments.resume {
+    let resumed = match &arguments.resume {
         Some(path) => {
             let directory = RunDirectory::resume(path)?;
             let checkpoint = TrainingCheckpoint::read(&directory.last())?;
-            (directory, Some(checkpoint))
+            Some((directory, checkpoint))
         }
+        None => None,
+    };
+    let (gpu, line) = open(&device(&settings)).await?;
+    say(line);
+    // What is refused here leaves no directory behind.
+    let preparation = Preparation::new(gpu.as_ref(), &settings).await?;
+    let (directory, checkpoint) = match resumed {
+        Some((directory, checkpoint)) => (directory, Some(checkpoint)),
         None => {
-            // What would be refused anyway is refused before a directory is made.
-            TrainingText::load(&settings)?;
             let directory = RunDirectory::create(&settings.out)?;
             settings.write(&directory.config())?;
             (directory, None)
         }
     };
-    let (gpu, line) = open(&device(&settings)).await?;
-    println!("{line}");
     let mut progress = Progress::new(interrupt::listen()?);
-    let mut run = Run::open(gpu.as_ref(), &directory, &settings, resumed, &mut progress).await?;
+    let mut run = Run::open(preparation, &directory, &settings, checkpoint, &mut progress)?;
     let ending = run.train(arguments.stop_after, &mut progress).await;
     progress.finish();
     let place = directory.path().display();
     match ending? {
         Ending::Complete => {
-            println!("done: {place} holds loss.svg, samples.txt, metrics.jsonl and the models best/ and last/");
-            println!("next: headlight generate --model {place} --prompt TEXT");
+            say(format_args!(
+                "done: {place} holds loss.svg, samples.txt, metrics.jsonl and the models best/ and last/"
+            ));
+            say(format_args!("next: headlight generate --model {place} --prompt TEXT"));
             Ok(Outcome::Fine)
         }
         Ending::StoppedAfter(step) => {
-            println!("stopped after step {step}; go on with: headlight train --resume {place}");
+            say(format_args!("stopped after step {step}; go on with: headlight train --resume {place}"));
             Ok(Outcome::Fine)
         }
         Ending::Interrupted(step) => {
-            println!("interrupted after step {step}, which is saved; go on with: headlight train --resume {place}");
+            say(format_args!(
+                "interrupted after step {step}, which is saved; go on with: headlight train --resume {place}"
+            ));
             Ok(Outcome::Interrupted)
         }
     }

@@ -92,24 +92,41 @@ pub struct Run<'a> {
     /// Seconds spent in training steps since the last line of metrics, and the steps done in them.
     since_line: (f64, u64),
     last_report: Option<StepReport>,
-    last_evaluated: Option<u64>,
+}
+
+/// A text and a model set up to be trained on it: all that can be refused before a run's directory is made.
+pub struct Preparation {
+    text: TrainingText,
+    trainer: Trainer,
+    plan_fingerprint: String,
+}
+
+impl Preparation {
+    /// Loads the text, plans the run and sets it up on `gpu`, or on the CPU executor where that is `None`.
+    ///
+    /// # Errors
+    /// Text that is missing or too short, a model that does not fit the adapter.
+    pub async fn new(gpu: Option<&Arc<Gpu>>, settings: &Settings) -> Result<Self, RunError> {
+        let text = TrainingText::load(settings)?;
+        let trainer = Trainer::new(gpu, settings, text.tokenizer.vocabulary_size()).await?;
+        let plan_fingerprint = trainer.program.tape.fingerprint(gpu.map(|gpu| &gpu.profile));
+        Ok(Self { text, trainer, plan_fingerprint })
+    }
 }
 
 impl<'a> Run<'a> {
-    /// Sets a run up, from the beginning or from its last checkpoint.
+    /// Begins a run in its directory, from the first step or from its last checkpoint.
     ///
     /// # Errors
-    /// Text that is missing or differs from the checkpoint's, settings that differ, a model that does not fit.
-    pub async fn open(
-        gpu: Option<&Arc<Gpu>>,
+    /// Text or settings that differ from the checkpoint's, files that cannot be written.
+    pub fn open(
+        preparation: Preparation,
         directory: &'a RunDirectory,
         settings: &'a Settings,
         resumed: Option<TrainingCheckpoint>,
         observer: &mut impl Observer,
     ) -> Result<Self, RunError> {
-        let text = TrainingText::load(settings)?;
-        let mut trainer = Trainer::new(gpu, settings, text.tokenizer.vocabulary_size()).await?;
-        let plan_fingerprint = trainer.program.tape.fingerprint(gpu.map(|gpu| &gpu.profile));
+        let Preparation { text, mut trainer, plan_fingerprint } = preparation;
         let (mut best, mut earlier, mut samples_length) = (None, (0.0, 0), 0);
         if let Some(checkpoint) = resumed {
             let state = &checkpoint.trainer;
@@ -141,7 +158,6 @@ impl<'a> Run<'a> {
             first_step,
             since_line: (0.0, 0),
             last_report: None,
-            last_evaluated: None,
         })
     }
 
@@ -153,13 +169,17 @@ impl<'a> Run<'a> {
         let steps = self.settings.steps;
         let target = stop_after.unwrap_or(steps).min(steps);
         observer.begins(&self.trainer, &self.text, self.first_step, steps);
+        if self.first_step == steps {
+            // Resumed after its end: everything is measured and saved already.
+            return Ok(Ending::Complete);
+        }
         if self.first_step == 0 {
-            let loss = self.evaluate(observer).await?;
+            let loss = self.evaluate().await?;
             self.log(0, None, Some(loss), observer)?;
         }
         while self.trainer.step() < target {
             if observer.wants_to_stop() {
-                self.flush(observer).await?;
+                self.flush(None, observer).await?;
                 self.save().await?;
                 self.draw_chart()?;
                 return Ok(Ending::Interrupted(self.trainer.step()));
@@ -177,10 +197,10 @@ impl<'a> Run<'a> {
             self.finish(observer).await?;
             return Ok(Ending::Complete);
         }
-        self.flush(observer).await?;
+        self.flush(None, observer).await?;
         self.save().await?;
         self.draw_chart()?;
-        Ok(Ending::StoppedAfter(target))
+        Ok(Ending::StoppedAfter(self.trainer.step()))
     }
 
     /// What is due after the step just queued: evaluation, sample, checkpoint.
@@ -198,31 +218,26 @@ impl<'a> Run<'a> {
             self.sample(observer).await?;
         }
         if due(self.settings.checkpoint_every) {
-            self.flush(observer).await?;
+            self.flush(None, observer).await?;
             self.save().await?;
         }
         Ok(())
     }
 
     async fn finish(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
-        if self.last_evaluated != Some(self.trainer.step()) {
-            self.measure(observer).await?;
-        }
-        if self.first_step < self.settings.steps || self.samples.length() == 0 {
-            self.sample(observer).await?;
-        }
-        self.save().await?;
-        self.draw_chart()
+        self.measure(observer).await?;
+        self.sample(observer).await?;
+        self.save().await
     }
 
-    /// Waits for every report; the last step's is logged by whoever asked.
-    async fn flush(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
-        let began = Instant::now();
-        while let Some(report) = self.trainer.next_report().await? {
+    /// Waits for every report; that of the step `measured` is logged by whoever measures it.
+    async fn flush(&mut self, measured: Option<u64>, observer: &mut impl Observer) -> Result<(), RunError> {
+        loop {
+            let began = Instant::now();
+            let Some(report) = self.trainer.next_report().await? else { return Ok(()) };
             self.since_line.0 += began.elapsed().as_secs_f64();
-            self.reported(report, false, observer)?;
+            self.reported(report, measured == Some(report.step), observer)?;
         }
-        Ok(())
     }
 
     fn reported(&mut self, report: StepReport, measured: bool, observer: &mut impl Observer) -> Result<(), RunError> {
@@ -235,10 +250,8 @@ impl<'a> Run<'a> {
     /// Evaluates, logs the step with its validation loss, keeps the best model, draws the curve.
     async fn measure(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
         let step = self.trainer.step();
-        while let Some(report) = self.trainer.next_report().await? {
-            self.reported(report, report.step == step, observer)?;
-        }
-        let loss = self.evaluate(observer).await?;
+        self.flush(Some(step), observer).await?;
+        let loss = self.evaluate().await?;
         let report = self.last_report.filter(|report| report.step == step);
         self.log(step, report, Some(loss), observer)?;
         if self.best.is_none_or(|best| loss < best) {
@@ -248,8 +261,7 @@ impl<'a> Run<'a> {
         self.draw_chart()
     }
 
-    async fn evaluate(&mut self, _: &mut impl Observer) -> Result<f64, RunError> {
-        self.last_evaluated = Some(self.trainer.step());
+    async fn evaluate(&mut self) -> Result<f64, RunError> {
         Ok(self.trainer.evaluate(&self.text.validation, self.settings.evaluation_batches).await?)
     }
 

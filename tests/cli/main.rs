@@ -1,0 +1,7 @@
+//! The program from outside: what it prints, what it leaves behind, and how it ends.
+
+mod bad_input;
+mod commands;
+mod generation;
+mod room;
+mod training;

@@ -1,0 +1,127 @@
+//! A directory of a test's own, with the program run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+/// A model that trains in moments on the CPU executor: flags of `headlight train` besides `--data`.
+pub const TOY: &str = "--device cpu --layers 1 --heads 1 --width 8 --context-length 8 --batch 2 --steps 6 --warm-up 2 \
+                       --log-every 1 --evaluate-every 3 --sample-every 3 --sample-length 10 --checkpoint-every 3";
+
+/// A small text that the program makes itself.
+pub const NAMES: &str = "--data builtin:names --corpus-bytes 3000";
+
+/// How a run of the program ended.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    /// Standard output of a run that went well.
+    #[track_caller]
+    pub fn fine(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
+        self.stdout
+    }
+}
+
+/// An empty directory to run the program in.
+pub struct Room {
+    directory: TempDir,
+}
+
+impl Room {
+    pub fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, contents).unwrap();
+        path
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        String::from_utf8(self.read(name)).unwrap()
+    }
+
+    /// Everything that lies in the room, sorted.
+    pub fn names(&self, under: &str) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.path(under))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The program in this room, not started.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("headlight"));
+        // Without a runtime directory a part of Mesa complains on standard error about displays.
+        command.env("XDG_RUNTIME_DIR", self.directory.path()).env_remove("HEADLIGHT_LOG").env("COLUMNS", "100");
+        command.current_dir(self.directory.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program with the words of `line`, then `more` as they are.
+    pub fn run_with(&self, line: &str, more: &[&str]) -> Ended {
+        let output = self.command().args(line.split_whitespace()).args(more).output().unwrap();
+        Ended {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    pub fn run(&self, line: &str) -> Ended {
+        self.run_with(line, &[])
+    }
+
+    /// Trains the toy into `out`, with more flags.
+    pub fn train(&self, out: &str, more: &str) -> Ended {
+        self.run(&format!("train {TOY} {NAMES} --out {out} {more}"))
+    }
+}
+
+/// A room with a finished toy run in `run`, trained once for all tests that only read it.
+pub fn trained() -> &'static Path {
+    static TRAINED: OnceLock<PathBuf> = OnceLock::new();
+    TRAINED.get_or_init(|| {
+        let room = Room::new();
+        room.train("run", "").fine();
+        // Cargo's own directory for tests: what the last test process left there is replaced.
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("toy-run");
+        if kept.exists() {
+            std::fs::remove_dir_all(&kept).unwrap();
+        }
+        copy_directory(&room.path("run"), &kept);
+        kept
+    })
+}
+
+pub fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_directory(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

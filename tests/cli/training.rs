@@ -1,0 +1,166 @@
+//! `headlight train`: the files of a run, going on after a stop, and the plan in words.
+
+use crate::room::{NAMES, Room, TOY, trained};
+
+/// The lines of a run's metrics.
+fn metrics(room: &Room, run: &str) -> Vec<serde_json::Value> {
+    room.text(&format!("{run}/metrics.jsonl")).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What a line of metrics says but for the time it took.
+fn measured(record: &serde_json::Value) -> [&serde_json::Value; 5] {
+    ["step", "train_loss", "val_loss", "learning_rate", "grad_norm"].map(|key| &record[key])
+}
+
+#[test]
+fn a_run_leaves_all_its_files() {
+    let room = Room::new();
+    let printed = room.train("runs/a", "").fine();
+    assert!(printed.starts_with("running on the CPU executor: the CPU executor was asked for\n"), "{printed}");
+    for part in
+        ["\nmodel: 1 layers, 1 heads, 8 wide, context 8,", "\ntext: ", "\nstep     6  train loss ", "\ndone: runs/a "]
+    {
+        assert!(printed.contains(part), "{part:?} is missing: {printed}");
+    }
+    let names: Vec<String> = room.names("runs/a").into_iter().filter(|name| !name.starts_with('.')).collect();
+    assert_eq!(names, ["best", "config.toml", "last", "loss.svg", "metrics.jsonl", "samples.txt"]);
+    let model = ["config.json", "model.safetensors", "tokenizer.json"];
+    assert_eq!(room.names("runs/a/best"), model);
+    let checkpoint = ["config.json", "model.safetensors", "optimizer.safetensors", "tokenizer.json", "trainer.json"];
+    assert_eq!(room.names("runs/a/last"), checkpoint);
+    assert!(room.text("runs/a/loss.svg").starts_with("<svg"));
+    assert!(room.text("runs/a/config.toml").contains("\nwidth = 8\n"));
+    let samples = room.text("runs/a/samples.txt");
+    let headings: Vec<&str> = samples.lines().filter(|line| line.starts_with("=== step ")).collect();
+    assert_eq!(headings, ["=== step 3 ===", "=== step 6 ==="]);
+}
+
+#[test]
+fn metrics_have_a_line_a_logged_step_with_every_key() {
+    let room = Room::new();
+    room.train("run", "").fine();
+    let lines = metrics(&room, "run");
+    let steps: Vec<u64> = lines.iter().map(|line| line["step"].as_u64().unwrap()).collect();
+    assert_eq!(steps, [0, 1, 2, 3, 4, 5, 6]);
+    for line in &lines {
+        let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
+        let expected = ["step", "train_loss", "val_loss", "learning_rate", "grad_norm", "tokens_per_second", "seconds"];
+        assert_eq!(keys, expected);
+        let step = line["step"].as_u64().unwrap();
+        assert_eq!(line["train_loss"].is_number(), step > 0, "{line}");
+        assert_eq!(line["grad_norm"].is_number(), step > 0, "{line}");
+        assert_eq!(line["val_loss"].is_number(), step % 3 == 0, "{line}");
+        assert!(line["seconds"].as_f64().unwrap() > 0.0, "{line}");
+    }
+    // nanoGPT's schedule: two steps of warm-up to the preset's 3e-3.
+    assert_eq!(lines[1]["learning_rate"], 1e-3);
+    let losses: Vec<f64> = lines.iter().filter_map(|line| line["val_loss"].as_f64()).collect();
+    assert!(losses[2] < losses[0], "nothing was learnt: {losses:?}");
+}
+
+#[test]
+fn a_run_that_was_stopped_and_resumed_is_the_run_that_was_not() {
+    let room = Room::new();
+    room.train("whole", "").fine();
+    // Once on a checkpoint's step and once between two.
+    for (run, stop) in [("a", 3), ("b", 4)] {
+        let printed = room.train(run, &format!("--stop-after {stop}")).fine();
+        let last = format!("stopped after step {stop}; go on with: headlight train --resume {run}\n");
+        assert!(printed.ends_with(&last), "{printed}");
+        let printed = room.run(&format!("train --resume {run}")).fine();
+        assert!(printed.contains(&format!("\nresuming after step {stop} of 6\n")), "{printed}");
+        for file in ["last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors", "samples.txt"] {
+            let (resumed, whole) = (room.read(&format!("{run}/{file}")), room.read(&format!("whole/{file}")));
+            assert!(resumed == whole, "{run}/{file} differs");
+        }
+        let (resumed, whole) = (metrics(&room, run), metrics(&room, "whole"));
+        let measured_of =
+            |lines: &[serde_json::Value]| lines.iter().map(|line| format!("{:?}", measured(line))).collect::<Vec<_>>();
+        assert_eq!(measured_of(&resumed), measured_of(&whole), "{run}");
+    }
+    let other = room.train("other", "--seed 2").fine();
+    assert!(other.contains("\ndone: other "));
+    assert!(room.read("other/last/model.safetensors") != room.read("whole/last/model.safetensors"));
+}
+
+#[test]
+fn a_finished_run_that_is_resumed_stays_as_it_is() {
+    let room = Room::new();
+    crate::room::copy_directory(trained(), &room.path("run"));
+    let files = ["last/model.safetensors", "last/trainer.json", "metrics.jsonl", "samples.txt"];
+    let contents = || files.map(|file| room.read(&format!("run/{file}")));
+    let before = contents();
+    for more in ["", "--stop-after 2"] {
+        let printed = room.run(&format!("train --resume run {more}")).fine();
+        assert!(printed.contains("\ndone: run "), "{printed}");
+        assert!(contents() == before, "{more:?} changed the run");
+    }
+}
+
+#[test]
+fn stopping_before_where_a_run_stands_stops_where_it_stands() {
+    let room = Room::new();
+    room.train("run", "--stop-after 4").fine();
+    let printed = room.run("train --resume run --stop-after 2").fine();
+    assert!(printed.ends_with("stopped after step 4; go on with: headlight train --resume run\n"), "{printed}");
+}
+
+#[test]
+fn naive_and_fused_attention_are_two_plans_of_one_model() {
+    let room = Room::new();
+    let plan = |attention: &str| {
+        room.run(&format!("train {TOY} {NAMES} --out run --print-plan --attention {attention}")).fine()
+    };
+    for (attention, present, absent) in [
+        ("fused", "attention_forward/", " scaled_masked_softmax/"),
+        ("naive", " scaled_masked_softmax/", "attention_forward/"),
+    ] {
+        let plan = plan(attention);
+        for part in ["# graph of a micro-step", "# segment micro_step: ", "# segment update: ", "# segment evaluate: "]
+        {
+            assert!(plan.contains(part), "{part:?} is missing: {plan}");
+        }
+        assert!(plan.contains(present) && !plan.contains(absent), "{plan}");
+        assert!(plan.contains("transformer.wte.weight.adamw") && plan.contains(" bytes"), "{plan}");
+    }
+    assert_eq!(room.names(""), [""; 0], "a plan writes nothing");
+}
+
+/// An interrupted program finishes its step, saves, says how to go on, and ends with 130.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_is_saved_and_can_be_resumed() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    let room = Room::new();
+    let child = room
+        .command()
+        .args(["train", "--out", "run", "--steps", "1000000", "--checkpoint-every", "0", "--evaluate-every", "0"])
+        .args(["--sample-every", "0", "--log-every", "1", "--device", "cpu", "--data", "builtin:names"])
+        .args(["--corpus-bytes", "3000", "--layers", "1", "--heads", "1", "--width", "8", "--context-length", "8"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let begun = || std::fs::read_to_string(room.path("run/metrics.jsonl")).is_ok_and(|text| text.lines().count() > 3);
+    while !begun() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    let ended = child.wait_with_output().unwrap();
+    let (stdout, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(130), "{stdout}{stderr}");
+    assert_eq!(stderr, "\ninterrupted: finishing the step and saving (once more to quit at once)\n");
+
+    let state: serde_json::Value = serde_json::from_slice(&room.read("run/last/trainer.json")).unwrap();
+    let step = state["state"]["step"].as_u64().unwrap();
+    let last = format!("interrupted after step {step}, which is saved; go on with: headlight train --resume run\n");
+    assert!(step > 0 && stdout.ends_with(&last), "{stdout}");
+    let lines = metrics(&room, "run");
+    assert_eq!(lines.last().unwrap()["step"], step, "every step that was taken was told");
+    let printed = room.run(&format!("train --resume run --stop-after {}", step + 2)).fine();
+    assert!(printed.contains(&format!("resuming after step {step} of 1000000")), "{printed}");
+}
