@@ -2,6 +2,7 @@
 
 use super::Parameters;
 use crate::gpu::{AdapterKind, Constant};
+use crate::kernel::loop_limit::within;
 use crate::kernel::piece;
 use crate::tape::{Design, Mutant, Preference};
 
@@ -16,7 +17,8 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         supports: |parameters| {
             parameters.a_by_vec4()?;
             parameters.b_by_vec4()?;
-            parameters.c_by_vec4()
+            parameters.c_by_vec4()?;
+            subgroup_iterations(parameters)
         },
         constants: |parameters| {
             let mut constants = subgroup_constants(parameters);
@@ -70,7 +72,10 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         pieces: &[&piece::LINEAR_INDEX, &piece::MATMUL, &piece::MATMUL_SCALAR],
         preference: Preference::Only(AdapterKind::Software),
         subgroup_width: Some(8),
-        supports: Parameters::b_by_vec4,
+        supports: |parameters| {
+            parameters.b_by_vec4()?;
+            subgroup_iterations(parameters)
+        },
         constants: subgroup_constants,
         generated: |_| String::new(),
         workgroups: subgroup_workgroups,
@@ -104,7 +109,8 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         pieces: &[&piece::LINEAR_INDEX, &piece::MATMUL],
         preference: Preference::Only(AdapterKind::Hardware),
         subgroup_width: None,
-        supports: |_| Ok(()),
+        // The loads of every sixteenth step, and the steps.
+        supports: |parameters| within(u64::from(parameters.inner) + u64::from(parameters.inner.div_ceil(16)) + 32),
         constants: |_| Vec::new(),
         generated: |_| String::new(),
         workgroups: |parameters| tiles(parameters, 64, 64),
@@ -151,7 +157,8 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         supports: |parameters| {
             parameters.a_by_vec4()?;
             parameters.b_by_vec4()?;
-            parameters.c_by_vec4()
+            parameters.c_by_vec4()?;
+            within(u64::from(parameters.inner.div_ceil(4)))
         },
         constants: |parameters| {
             vec![
@@ -196,7 +203,7 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         pieces: &[&piece::LINEAR_INDEX, &piece::MATMUL],
         preference: Preference::Any,
         subgroup_width: None,
-        supports: |_| Ok(()),
+        supports: |parameters| within(u64::from(parameters.inner) + 64),
         constants: |_| Vec::new(),
         generated: |_| String::new(),
         workgroups: |parameters| tiles(parameters, 8, 64),
@@ -243,18 +250,35 @@ fn tiles(parameters: &Parameters, rows: u32, columns: u32) -> [u64; 3] {
 
 /// Tiles of 32 rows, divided into spans of columns where there are few: as the shader does it.
 fn subgroup_workgroups(parameters: &Parameters) -> [u64; 3] {
+    let (tiles, spans) = subgroup_grid(parameters);
+    [tiles.saturating_mul(spans), 1, 1]
+}
+
+/// Tiles of rows in all batches, and spans of columns a tile.
+fn subgroup_grid(parameters: &Parameters) -> (u64, u64) {
     const ENOUGH_WORKGROUPS: u64 = 8;
     const LEAST_SPAN: u64 = 128;
     let tiles = u64::from(parameters.batches) * u64::from(parameters.rows.div_ceil(32));
     let spans = u64::from(parameters.columns).div_ceil(LEAST_SPAN).min(ENOUGH_WORKGROUPS.div_ceil(tiles.max(1)));
-    [tiles.saturating_mul(spans), 1, 1]
+    (tiles, spans)
+}
+
+/// An invocation walks its span once for every chunk of inner steps.
+fn subgroup_iterations(parameters: &Parameters) -> Result<(), String> {
+    let (_, spans) = subgroup_grid(parameters);
+    let vectors = u64::from(parameters.columns).div_ceil(spans.max(1)).div_ceil(4) + 1;
+    within(u64::from(parameters.inner.div_ceil(subgroup_chunk(parameters)).max(1)) * (vectors + 1))
+}
+
+/// Carrying C over from chunk to chunk costs time, so 128 inner steps take three times as long as 32; but a part of a
+/// chunk takes as long as a whole.
+fn subgroup_chunk(parameters: &Parameters) -> u32 {
+    let (short, long) = (parameters.inner.div_ceil(32), parameters.inner.div_ceil(128));
+    if short < long.saturating_mul(3) { 32 } else { 128 }
 }
 
 fn subgroup_constants(parameters: &Parameters) -> Vec<Constant> {
-    // Carrying C over from chunk to chunk costs time, so 128 inner steps take three times as long as 32; but a part of a
-    // chunk takes as long as a whole.
-    let (short, long) = (parameters.inner.div_ceil(32), parameters.inner.div_ceil(128));
-    let chunk = if short < long.saturating_mul(3) { 32 } else { 128 };
+    let chunk = subgroup_chunk(parameters);
     vec![Constant::u32("CHUNK", chunk), Constant::bool("B_TRANSPOSED", !parameters.b_is_by_rows())]
 }
 
@@ -300,5 +324,22 @@ impl Parameters {
             true => Ok(()),
             false => Err(format!("needs a multiple of 4 columns, there are {}", self.columns)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_whose_loops_some_adapters_would_end_early_is_left_to_a_design_with_shorter_ones() {
+        let supporting = |parameters: &Parameters| -> Vec<&str> {
+            DESIGNS.iter().filter(|design| (design.supports)(parameters).is_ok()).map(|design| design.name).collect()
+        };
+        let everything = ["subgroup", "subgroup_scalar", "tiled", "rows_vec4", "general"];
+        assert_eq!(supporting(&Parameters::plain(768, 512, 128)), everything);
+        // GPT-2's vocabulary, 768 wide: six rounds over 12,564 vectors of columns.
+        assert_eq!(supporting(&Parameters::plain(4096, 50256, 768)), ["tiled", "rows_vec4", "general"]);
+        assert_eq!(supporting(&Parameters::plain(128, 128, 100_000)), ["subgroup", "subgroup_scalar", "rows_vec4"]);
     }
 }
