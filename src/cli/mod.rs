@@ -1,6 +1,7 @@
 //! The command line: arguments, what is printed, exit codes. All the work is done below.
 
 mod device;
+mod environment;
 mod generate;
 mod info;
 mod interrupt;
@@ -52,6 +53,7 @@ pub enum Outcome {
 
 /// Runs the program: 0 fine, 1 a check failed, 2 wrong usage or input, 130 interrupted.
 pub fn main() -> ExitCode {
+    environment::quiet_device_selection();
     let arguments = Arguments::parse();
     start_tracing(arguments.verbose);
     let outcome = pollster::block_on(async {

@@ -3,7 +3,7 @@
 
 use super::attention_cases::setups;
 use super::attention_reference::{self as reference, Rows, RowsMut};
-use super::attention_rows::{Operations, RowText, Storage};
+use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
 use super::piece;
 use crate::gpu::AdapterKind;
@@ -54,7 +54,7 @@ crate::kernel_parameters! {
 
 impl Parameters {
     /// Sizes and mask.
-    pub fn shape(&self) -> AttentionShape {
+    fn shape(&self) -> AttentionShape {
         AttentionShape {
             batch: self.batch,
             heads: self.heads,
@@ -127,9 +127,9 @@ const fn rows(storage: Storage, operations: Operations) -> RowText {
     }
 }
 
-fn workgroups(parameters: &Parameters) -> [u64; 3] {
+fn workgroups(parameters: &Parameters, keys: u64) -> [u64; 3] {
     let heads = u64::from(parameters.batch) * u64::from(parameters.key_value_heads);
-    [heads * u64::from(parameters.key_length).div_ceil(16), 1, 1]
+    [heads * u64::from(parameters.key_length).div_ceil(keys), 1, 1]
 }
 
 const ROWS_MUTANTS: &[Mutant] = &[
@@ -166,6 +166,45 @@ const ROWS_MUTANTS: &[Mutant] = &[
     },
 ];
 
+const TILED_MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "weights are read before all are shared",
+        original: "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
+        replacement: "",
+    },
+    Mutant {
+        name: "the columns of an invocation are taken for neighbours",
+        original: "+ x + vec4<u32>(0u, 8u, 16u, 24u)",
+        replacement: "+ 4u * x + vec4<u32>(0u, 1u, 2u, 3u)",
+    },
+    Mutant {
+        name: "key and query are overwritten before they are read",
+        original: "workgroupBarrier(); // key and query are read",
+        replacement: "",
+    },
+    Mutant {
+        name: "query is read before it is staged",
+        original: "workgroupBarrier(); // query is staged",
+        replacement: "",
+    },
+    Mutant { name: "delta is left out", original: "(weight_gradients[r] - delta)", replacement: "weight_gradients[r]" },
+    Mutant {
+        name: "queries past the end count",
+        original: "(columns >= first) & (columns < vec4<u32>(params.query_length))",
+        replacement: "(columns >= first)",
+    },
+    Mutant {
+        name: "only the first query head of a group is added",
+        original: "head < (key_head + 1u) * heads_per_key;",
+        replacement: "head < key_head * heads_per_key + 1u;",
+    },
+    Mutant {
+        name: "keys past the end are written",
+        original: "if row < params.key_length && x < SLICE {",
+        replacement: "if row <= params.key_length && x < SLICE {",
+    },
+];
+
 pub struct AttentionBackwardKeyValue;
 
 impl KernelDefinition for AttentionBackwardKeyValue {
@@ -185,7 +224,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 supports: Parameters::check_vec4,
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(2)).generate(&parameters.shape()),
-                workgroups,
+                workgroups: |parameters| workgroups(parameters, 16),
                 mutants: &[
                     Mutant {
                         name: "the diagonal is masked",
@@ -230,6 +269,36 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 ],
             },
             Design {
+                name: "tiled",
+                file: "attention_backward_key_value_tiled.wgsl",
+                text: include_str!("../../shaders/attention_backward_key_value_tiled.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                preference: Preference::Only(AdapterKind::Hardware),
+                subgroup_width: None,
+                supports: Parameters::check_vec4,
+                constants: |parameters| tile_constants(&parameters.shape()),
+                generated: |parameters| rows(Storage::Vec4, Operations::Tiles).generate(&parameters.shape()),
+                workgroups: |parameters| workgroups(parameters, 32),
+                mutants: TILED_MUTANTS,
+            },
+            Design {
+                name: "tiled_general",
+                file: "attention_backward_key_value_tiled.wgsl",
+                text: include_str!("../../shaders/attention_backward_key_value_tiled.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                preference: Preference::Only(AdapterKind::Hardware),
+                subgroup_width: None,
+                supports: |parameters| parameters.shape().check(),
+                constants: |parameters| tile_constants(&parameters.shape()),
+                generated: |parameters| rows(Storage::Scalar, Operations::Tiles).generate(&parameters.shape()),
+                workgroups: |parameters| workgroups(parameters, 32),
+                mutants: &[Mutant {
+                    name: "elements past the head dimension are staged",
+                    original: "query[at + 3u]), inside)",
+                    replacement: "query[at + 3u]), vec4<bool>(true))",
+                }],
+            },
+            Design {
                 name: "rows",
                 file: "attention_backward_key_value_rows.wgsl",
                 text: include_str!("../../shaders/attention_backward_key_value_rows.wgsl"),
@@ -239,7 +308,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 supports: Parameters::check_vec4,
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
-                workgroups,
+                workgroups: |parameters| workgroups(parameters, 16),
                 mutants: ROWS_MUTANTS,
             },
             Design {
@@ -252,7 +321,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 supports: |parameters| parameters.shape().check(),
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
-                workgroups,
+                workgroups: |parameters| workgroups(parameters, 16),
                 mutants: &[Mutant {
                     name: "elements past the head dimension are read",
                     original: "query[at + 3u]), inside)",

@@ -2,7 +2,7 @@
 
 use super::attention_cases::setups;
 use super::attention_reference::{self as reference, Rows, RowsMut};
-use super::attention_rows::{Operations, RowText, Storage};
+use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
 use super::piece;
 use crate::gpu::AdapterKind;
@@ -49,7 +49,7 @@ crate::kernel_parameters! {
 
 impl Parameters {
     /// Sizes and mask.
-    pub fn shape(&self) -> AttentionShape {
+    fn shape(&self) -> AttentionShape {
         AttentionShape {
             batch: self.batch,
             heads: self.heads,
@@ -107,9 +107,9 @@ const fn rows(storage: Storage, operations: Operations) -> RowText {
     RowText { storage, loads: &["query", "key", "value", "output_gradient"], stores: &["query_gradient"], operations }
 }
 
-fn workgroups(parameters: &Parameters) -> [u64; 3] {
+fn workgroups(parameters: &Parameters, queries: u64) -> [u64; 3] {
     let heads = u64::from(parameters.batch) * u64::from(parameters.heads);
-    [heads * u64::from(parameters.query_length).div_ceil(16), 1, 1]
+    [heads * u64::from(parameters.query_length).div_ceil(queries), 1, 1]
 }
 
 const ROWS_MUTANTS: &[Mutant] = &[
@@ -125,6 +125,49 @@ const ROWS_MUTANTS: &[Mutant] = &[
         name: "the last key of a block is dropped",
         original: "for (var index = 0u; index < end; index++)",
         replacement: "for (var index = 0u; index + 1u < end; index++)",
+    },
+    Mutant {
+        name: "a query head reads the key/value head of its own number",
+        original: "head / (params.heads / params.key_value_heads)",
+        replacement: "head % params.key_value_heads",
+    },
+];
+
+const TILED_MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "weights are read before all are shared",
+        original: "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
+        replacement: "",
+    },
+    Mutant {
+        name: "the columns of an invocation are taken for neighbours",
+        original: "+ x + vec4<u32>(0u, 8u, 16u, 24u)",
+        replacement: "+ 4u * x + vec4<u32>(0u, 1u, 2u, 3u)",
+    },
+    Mutant {
+        name: "query and key are overwritten before they are read",
+        original: "workgroupBarrier(); // query and key are read",
+        replacement: "",
+    },
+    Mutant {
+        name: "key is read before it is staged",
+        original: "workgroupBarrier(); // key is staged",
+        replacement: "",
+    },
+    Mutant {
+        name: "delta is left out",
+        original: "(weight_gradients[r] - delta[r])",
+        replacement: "weight_gradients[r]",
+    },
+    Mutant {
+        name: "only the first slice is stored",
+        original: "store_query_gradient_chunk(first, slice * SLICE + x,",
+        replacement: "store_query_gradient_chunk(first, x,",
+    },
+    Mutant {
+        name: "queries past the end are written",
+        original: "if row < params.query_length && x < SLICE {",
+        replacement: "if row <= params.query_length && x < SLICE {",
     },
     Mutant {
         name: "a query head reads the key/value head of its own number",
@@ -152,7 +195,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 supports: Parameters::check_vec4,
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(2)).generate(&parameters.shape()),
-                workgroups,
+                workgroups: |parameters| workgroups(parameters, 16),
                 mutants: &[
                     Mutant {
                         name: "the diagonal is masked",
@@ -192,6 +235,36 @@ impl KernelDefinition for AttentionBackwardQuery {
                 ],
             },
             Design {
+                name: "tiled",
+                file: "attention_backward_query_tiled.wgsl",
+                text: include_str!("../../shaders/attention_backward_query_tiled.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                preference: Preference::Only(AdapterKind::Hardware),
+                subgroup_width: None,
+                supports: Parameters::check_vec4,
+                constants: |parameters| tile_constants(&parameters.shape()),
+                generated: |parameters| rows(Storage::Vec4, Operations::Tiles).generate(&parameters.shape()),
+                workgroups: |parameters| workgroups(parameters, 32),
+                mutants: TILED_MUTANTS,
+            },
+            Design {
+                name: "tiled_general",
+                file: "attention_backward_query_tiled.wgsl",
+                text: include_str!("../../shaders/attention_backward_query_tiled.wgsl"),
+                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                preference: Preference::Only(AdapterKind::Hardware),
+                subgroup_width: None,
+                supports: |parameters| parameters.shape().check(),
+                constants: |parameters| tile_constants(&parameters.shape()),
+                generated: |parameters| rows(Storage::Scalar, Operations::Tiles).generate(&parameters.shape()),
+                workgroups: |parameters| workgroups(parameters, 32),
+                mutants: &[Mutant {
+                    name: "elements past the head dimension are staged",
+                    original: "query[at + 3u]), inside)",
+                    replacement: "query[at + 3u]), vec4<bool>(true))",
+                }],
+            },
+            Design {
                 name: "rows",
                 file: "attention_backward_query_rows.wgsl",
                 text: include_str!("../../shaders/attention_backward_query_rows.wgsl"),
@@ -201,7 +274,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 supports: Parameters::check_vec4,
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
-                workgroups,
+                workgroups: |parameters| workgroups(parameters, 16),
                 mutants: ROWS_MUTANTS,
             },
             Design {
@@ -214,7 +287,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 supports: |parameters| parameters.shape().check(),
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
-                workgroups,
+                workgroups: |parameters| workgroups(parameters, 16),
                 mutants: &[Mutant {
                     name: "elements past the head dimension are read",
                     original: "query[at + 3u]), inside)",

@@ -27,6 +27,8 @@ enum Contents {
     ValueIsHead,
     /// Whole numbers that give exact scores of up to 29,584 of either sign.
     LargeScores,
+    /// Scores of -1e30, which count, and of -1e38, which count as masked.
+    BarelyVisible,
     /// The first 8 queries see scores near -27,735 only, while the keys masked from them score 27,735.
     LargeNegativeScores,
 }
@@ -125,6 +127,7 @@ pub fn setups() -> Vec<Setup> {
         (1, 2, 2, 48, 48, 16, true, Contiguous, LargeScores),
         (1, 2, 2, 48, 48, 16, false, Contiguous, LargeScores),
         (1, 2, 1, 48, 48, 16, true, Packed, LargeNegativeScores),
+        (1, 1, 1, 20, 20, 16, true, Contiguous, BarelyVisible),
         (2, 4, 4, 64, 64, 32, true, Packed, Normal),
         (2, 6, 2, 33, 33, 32, false, Packed, Normal),
         (1, 2, 2, 32, 32, 32, true, Unaligned, Normal),
@@ -149,7 +152,7 @@ pub fn setups() -> Vec<Setup> {
 
 fn setup(row: Row, seed: u64) -> Setup {
     let (batch, heads, key_value_heads, query_length, key_length, head_dim, causal, layout, contents) = row;
-    let exact = matches!(contents, Contents::LargeScores | Contents::LargeNegativeScores);
+    let exact = !matches!(contents, Contents::Normal | Contents::LargeValues);
     let scale = if exact { 1.0 } else { 1.0 / f64::from(head_dim).sqrt() };
     let shape = AttentionShape { batch, heads, key_value_heads, query_length, key_length, head_dim, causal, scale };
     let (query_width, key_width) = (heads * head_dim, key_value_heads * head_dim);
@@ -195,7 +198,14 @@ fn setup(row: Row, seed: u64) -> Setup {
     let query = |_: u32, row: u32, dimension: u32, value: f32| match contents {
         Contents::LargeScores => {
             let sign = if signs[row as usize] == 0 { 43.0 } else { -43.0 };
-            if dimension == 0 && row % 2 == 0 { 1.0 } else { sign }
+            if dimension == 0 && row.is_multiple_of(2) { 1.0 } else { sign }
+        }
+        Contents::BarelyVisible => {
+            if dimension == 0 {
+                1e19
+            } else {
+                0.0
+            }
         }
         Contents::LargeNegativeScores => {
             if dimension == 0 {
@@ -207,14 +217,21 @@ fn setup(row: Row, seed: u64) -> Setup {
         _ => value,
     };
     let key = |_: u32, row: u32, dimension: u32, value: f32| match contents {
+        Contents::BarelyVisible => {
+            if row.is_multiple_of(2) {
+                -1e19
+            } else {
+                -1e11
+            }
+        }
         Contents::MeanOfValues => 0.0,
         Contents::LargeScores | Contents::LargeNegativeScores => {
             let negative = match contents {
-                Contents::LargeScores => row % 3 == 0,
+                Contents::LargeScores => row.is_multiple_of(3),
                 _ => row < 8,
             };
             let sign = if negative { -43.0 } else { 43.0 };
-            if dimension == 0 && row % 5 != 0 { small[row as usize] as f32 - 3.0 } else { sign }
+            if dimension == 0 && !row.is_multiple_of(5) { small[row as usize] as f32 - 3.0 } else { sign }
         }
         _ => value,
     };
@@ -225,7 +242,11 @@ fn setup(row: Row, seed: u64) -> Setup {
         _ => value,
     };
     let magnitudes = Magnitudes {
-        query_key: if exact { 43.0 } else { 3.0 },
+        query_key: match contents {
+            Contents::LargeScores | Contents::LargeNegativeScores => 43.0,
+            Contents::BarelyVisible => 1e19,
+            _ => 3.0,
+        },
         value: if contents == Contents::LargeValues { 1000.0 } else { 1.0 },
     };
     let mask = if causal { " causal" } else { "" };

@@ -47,7 +47,7 @@ crate::kernel_parameters! {
 
 impl Parameters {
     /// Sizes and mask.
-    pub fn shape(&self) -> AttentionShape {
+    fn shape(&self) -> AttentionShape {
         AttentionShape {
             batch: self.batch,
             heads: self.heads,
@@ -346,7 +346,7 @@ impl KernelDefinition for AttentionForward {
                     Operand::Output(elements),
                     Operand::Output(shape.query_rows() as usize),
                 ];
-                Case::new(setup.name, parameters, operands, Tolerance::new(4e-6 * setup.magnitudes.value, 4e-6))
+                Case::new(setup.name, parameters, operands, Tolerance::new(2e-6 * setup.magnitudes.value, 2e-6))
             })
             .collect()
     }

@@ -279,3 +279,179 @@ fn for_each_query_head<S: Real>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Attention on contiguous f64 buffers, forward and backward.
+    struct Attention {
+        shape: AttentionShape,
+        query: Vec<f64>,
+        key: Vec<f64>,
+        value: Vec<f64>,
+        output_gradient: Vec<f64>,
+    }
+
+    struct Gradients {
+        query: Vec<f64>,
+        key: Vec<f64>,
+        value: Vec<f64>,
+    }
+
+    impl Attention {
+        fn query_view(&self) -> RowView {
+            RowView::contiguous(self.shape.heads, self.shape.query_length, self.shape.head_dim)
+        }
+
+        fn key_view(&self) -> RowView {
+            RowView::contiguous(self.shape.key_value_heads, self.shape.key_length, self.shape.head_dim)
+        }
+
+        fn operands(&self) -> [Rows<'_, f64>; 4] {
+            let query = |elements| Rows { elements, view: self.query_view() };
+            let key = |elements| Rows { elements, view: self.key_view() };
+            [query(&self.query), key(&self.key), key(&self.value), query(&self.output_gradient)]
+        }
+
+        fn forward(&self) -> (Vec<f64>, Vec<f64>) {
+            let [query, key, value, _] = self.operands();
+            let (mut output, mut log_sum_exp) =
+                (vec![f64::NAN; self.query.len()], vec![f64::NAN; self.shape.query_rows() as usize]);
+            let mut rows = RowsMut { elements: &mut output, view: self.query_view() };
+            forward(&self.shape, &query, &key, &value, &mut rows, &mut log_sum_exp);
+            (output, log_sum_exp)
+        }
+
+        fn loss(&self) -> f64 {
+            self.forward().0.iter().zip(&self.output_gradient).map(|(a, b)| a * b).sum()
+        }
+
+        fn backward(&self) -> Gradients {
+            let [query, key, value, output_gradient] = self.operands();
+            let (output, log_sum_exp) = self.forward();
+            let mut statistics = vec![f64::NAN; 2 * log_sum_exp.len()];
+            let output = Rows { elements: &output, view: self.query_view() };
+            row_statistics(&self.shape, &output, &output_gradient, &log_sum_exp, &mut statistics);
+            let mut gradients = Gradients {
+                query: vec![f64::NAN; self.query.len()],
+                key: vec![f64::NAN; self.key.len()],
+                value: vec![f64::NAN; self.value.len()],
+            };
+            let mut rows = RowsMut { elements: &mut gradients.query, view: self.query_view() };
+            backward_query(&self.shape, &query, &key, &value, &output_gradient, &statistics, &mut rows);
+            let mut key_rows = RowsMut { elements: &mut gradients.key, view: self.key_view() };
+            let mut value_rows = RowsMut { elements: &mut gradients.value, view: self.key_view() };
+            backward_key_value(
+                &self.shape,
+                &query,
+                &key,
+                &value,
+                &output_gradient,
+                &statistics,
+                &mut key_rows,
+                &mut value_rows,
+            );
+            gradients
+        }
+    }
+
+    /// One head of dimension 1 and scale 1.
+    fn column(query: &[f64], key: &[f64], value: &[f64], causal: bool) -> Attention {
+        let (query_length, key_length) = (query.len() as u32, key.len() as u32);
+        let (batch, heads, key_value_heads, head_dim, scale) = (1, 1, 1, 1, 1.0);
+        let shape = AttentionShape { batch, heads, key_value_heads, query_length, key_length, head_dim, causal, scale };
+        let output_gradient = vec![1.0; query.len()];
+        Attention { shape, query: query.into(), key: key.into(), value: value.into(), output_gradient }
+    }
+
+    fn assert_close(found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() <= 1e-12 * expected.abs().max(1.0), "{found} against {expected}");
+        }
+    }
+
+    #[test]
+    fn two_keys_give_the_values_and_gradients_computed_by_hand() {
+        // Scores 0 and ln 3: weights 1/4 and 3/4, output 3, delta 3, dp (0, 4), ds (-3/4, 3/4).
+        let attention = column(&[1.0], &[0.0, 3f64.ln()], &[0.0, 4.0], true);
+        let (output, log_sum_exp) = attention.forward();
+        assert_close(&output, &[3.0]);
+        assert_close(&log_sum_exp, &[4f64.ln()]);
+        let gradients = attention.backward();
+        assert_close(&gradients.query, &[0.75 * 3f64.ln()]);
+        assert_close(&gradients.key, &[-0.75, 0.75]);
+        assert_close(&gradients.value, &[0.25, 0.75]);
+    }
+
+    #[test]
+    fn equal_scores_give_the_mean_of_the_values_that_are_seen() {
+        let attention = column(&[0.0; 2], &[0.0; 5], &[1.0, 2.0, 3.0, 4.0, 5.0], true);
+        assert_close(&attention.forward().0, &[2.5, 3.0]);
+    }
+
+    #[test]
+    fn queries_that_see_nothing_give_zeros_and_the_sentinel() {
+        let attention = column(&[1.0; 4], &[2.0, 2.0], &[7.0, 9.0], true);
+        let (output, log_sum_exp) = attention.forward();
+        assert_close(&output, &[0.0, 0.0, 7.0, 8.0]);
+        assert_close(&log_sum_exp, &[MASKED_SCORE, MASKED_SCORE, 2.0, 2.0 + 2f64.ln()]);
+        let gradients = attention.backward();
+        assert_close(&gradients.query, &[0.0; 4]);
+        assert_close(&gradients.key, &[-0.5, 0.5]);
+        assert_close(&gradients.value, &[1.5, 0.5]);
+    }
+
+    #[test]
+    fn very_negative_scores_count_unless_they_are_below_the_threshold() {
+        let (output, log_sum_exp) = column(&[1.0], &[-1e30, -1e38], &[5.0, 6.0], false).forward();
+        assert_close(&output, &[5.0]);
+        assert_close(&log_sum_exp, &[-1e30]);
+        let masked = column(&[1.0], &[-1e38], &[5.0], false);
+        assert_close(&masked.forward().0, &[0.0]);
+        assert_close(&masked.backward().value, &[0.0]);
+    }
+
+    #[test]
+    fn gradients_agree_with_finite_differences() {
+        for (query_length, key_length, causal) in [(5, 5, true), (3, 6, true), (6, 3, true), (4, 3, false)] {
+            let (batch, heads, key_value_heads, head_dim, scale) = (2, 4, 2, 3, 0.6);
+            let shape =
+                AttentionShape { batch, heads, key_value_heads, query_length, key_length, head_dim, causal, scale };
+            let fill = |tensor: u64, rows: u64| -> Vec<f64> {
+                let values = crate::tape::normal(11, tensor, (rows * u64::from(head_dim)) as usize, 1.0);
+                values.into_iter().map(f64::from).collect()
+            };
+            let mut attention = Attention {
+                shape,
+                query: fill(0, shape.query_rows()),
+                key: fill(1, shape.key_rows()),
+                value: fill(2, shape.key_rows()),
+                output_gradient: fill(3, shape.query_rows()),
+            };
+            let gradients = attention.backward();
+            let inputs: [(fn(&mut Attention) -> &mut Vec<f64>, &Vec<f64>); 3] = [
+                (|attention| &mut attention.query, &gradients.query),
+                (|attention| &mut attention.key, &gradients.key),
+                (|attention| &mut attention.value, &gradients.value),
+            ];
+            for (tensor, (input, gradient)) in inputs.into_iter().enumerate() {
+                for (index, expected) in gradient.iter().enumerate() {
+                    let step = 1e-5;
+                    input(&mut attention)[index] += step;
+                    let above = attention.loss();
+                    input(&mut attention)[index] -= 2.0 * step;
+                    let below = attention.loss();
+                    input(&mut attention)[index] += step;
+                    let slope = (above - below) / (2.0 * step);
+                    let error = (slope - expected).abs();
+                    assert!(
+                        error <= 1e-8 * (1.0 + expected.abs()),
+                        "Tq={query_length} Tk={key_length} tensor {tensor} index {index}: {slope} against {expected}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -27,9 +27,11 @@ impl AttentionShape {
     /// How many of the first keys the query sees. A causal mask is aligned bottom-right: query `i` sees key `j` if and
     /// only if `j <= i + Tk - Tq`, so that the last query sees every key.
     pub fn visible_keys(&self, query: u32) -> u32 {
-        match self.causal {
-            true => self.key_length.min((query + 1 + self.key_length).saturating_sub(self.query_length)),
-            false => self.key_length,
+        let reach = u64::from(query) + 1 + u64::from(self.key_length);
+        let last = reach.saturating_sub(u64::from(self.query_length));
+        match u32::try_from(last) {
+            Ok(last) if self.causal => last.min(self.key_length),
+            _ => self.key_length,
         }
     }
 

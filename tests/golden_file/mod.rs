@@ -83,7 +83,8 @@ impl GoldenFile {
                 assert!(expected.is_finite(), "{name}[{index}] of the reference is {expected}");
                 let share = f64::from((found - expected).abs()) / tolerance;
                 // Written so that NaN fails.
-                if !(share <= 1.0) {
+                let close = share <= 1.0;
+                if !close {
                     faults
                         .push(format!("{name}[{index}]: {found:e} against {expected:e}, {share:.2} of the tolerance"));
                     break;

@@ -2,7 +2,7 @@
 
 use super::super::lowering::collapse;
 use super::prelude::*;
-use super::{Reduction, reduce, reshape, sum_to_shape, transpose};
+use super::{Permute, Reduction, reduce, reshape, sum_to_shape, transpose};
 use crate::kernel::matmul as kernel;
 
 /// `C[.., M, N] = A[.., M, K] B[.., K, N] (+ bias[N])`. Transposed operands are permuted views: the kernel reads any
@@ -58,8 +58,17 @@ impl Op for MatMul {
         let (a, b) = (inputs[0], inputs[1]);
         let b_transposed = transpose(graph, b)?;
         let da = graph.add(MatMul, &[dy, b_transposed])?;
-        let a_transposed = transpose(graph, a)?;
-        let db = graph.add(MatMul, &[a_transposed, dy])?;
+        // Where B is a transposed view, the gradient is computed in the order of what it is a view of.
+        let rank = graph.shape(b).len();
+        let order = graph.op::<Permute>(b.node).map(|op| op.order.clone());
+        let db = if order.is_some_and(|order| order[rank - 2..] == [rank - 1, rank - 2]) {
+            let dy_transposed = transpose(graph, dy)?;
+            let product = graph.add(MatMul, &[dy_transposed, a])?;
+            transpose(graph, product)?
+        } else {
+            let a_transposed = transpose(graph, a)?;
+            graph.add(MatMul, &[a_transposed, dy])?
+        };
         let (a_shape, b_shape) = (graph.shape(a).to_vec(), graph.shape(b).to_vec());
         let mut gradients = vec![Some(sum_to_shape(graph, da, &a_shape)?), Some(sum_to_shape(graph, db, &b_shape)?)];
         if inputs.len() == 3 {
