@@ -106,6 +106,21 @@ fn stopping_before_where_a_run_stands_stops_where_it_stands() {
 }
 
 #[test]
+fn a_run_that_diverges_stops_at_its_step_and_keeps_its_last_checkpoint() {
+    let room = Room::new();
+    room.write("wild.toml", "learning_rate = 1e30\nminimum_learning_rate = 1e30\nclip = 0.0\n");
+    let toy = TOY.replace("--steps 6", "--steps 40").replace("--checkpoint-every 3", "--checkpoint-every 1");
+    let ended = room.run(&format!("train {toy} {NAMES} --out run --config wild.toml"));
+    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
+    let error = ended.stderr.strip_suffix('\n').unwrap();
+    assert!(error.starts_with("error: step ") && !error.contains('\n'), "{error}");
+    let step: u64 = error["error: step ".len()..].split(':').next().unwrap().parse().unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&room.read("run/last/trainer.json")).unwrap();
+    assert_eq!(state["state"]["step"], step - 1, "{error}");
+    room.run("generate --device cpu --model run/last --max-new-tokens 0 --prompt B").fine();
+}
+
+#[test]
 fn naive_and_fused_attention_are_two_plans_of_one_model() {
     let room = Room::new();
     let plan = |attention: &str| {
