@@ -99,6 +99,13 @@ pub(super) fn all() -> Vec<Case> {
             cases.push(case(layout, parameters(rows, columns, inner), 1.0));
         }
     }
+    // Large enough for the shader that keeps 128 inner steps: whole vec4 everywhere, then nothing whole.
+    for (rows, inner, columns) in [(164, 260, 400), (165, 384, 273)] {
+        for (layout, parameters) in layouts {
+            let biased = Parameters { has_bias: 1, ..parameters(rows, columns, inner) };
+            cases.push(case(&format!("{layout} bias"), biased, 1.0));
+        }
+    }
     cases
 }
 

@@ -270,11 +270,15 @@ fn subgroup_iterations(parameters: &Parameters) -> Result<(), String> {
     within(u64::from(parameters.inner.div_ceil(subgroup_chunk(parameters)).max(1)) * (vectors + 1))
 }
 
-/// Carrying C over from chunk to chunk costs time, so 128 inner steps take three times as long as 32; but a part of a
-/// chunk takes as long as a whole.
+/// Inner steps that an invocation keeps of A. Carrying C over from chunk to chunk costs time, so 128 inner steps take
+/// three times as long as 32; but a part of a chunk takes as long as a whole, and the text for 128 takes seconds to
+/// compile, which a small product never wins back.
 fn subgroup_chunk(parameters: &Parameters) -> u32 {
+    const SMALL_PRODUCT: u64 = 1 << 24;
+    let [rows, columns, batches] = [parameters.rows, parameters.columns, parameters.batches].map(u64::from);
+    let products = rows.saturating_mul(columns).saturating_mul(batches).saturating_mul(u64::from(parameters.inner));
     let (short, long) = (parameters.inner.div_ceil(32), parameters.inner.div_ceil(128));
-    if short < long.saturating_mul(3) { 32 } else { 128 }
+    if products < SMALL_PRODUCT || short < long.saturating_mul(3) { 32 } else { 128 }
 }
 
 fn subgroup_constants(parameters: &Parameters) -> Vec<Constant> {
