@@ -21,6 +21,12 @@ pub(super) fn run<K: KernelDefinition>(
     cells.into_iter().map(RefCell::into_inner).collect()
 }
 
+/// As [`run`], where every operand holds numbers.
+pub(super) fn run_twin<K: KernelDefinition>(parameters: &K::Parameters, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let buffers = operands.iter().cloned().map(HostBuffer::Real).collect();
+    run::<K>(parameters, buffers).iter().map(|buffer| numbers(buffer).to_vec()).collect()
+}
+
 /// The numbers of a buffer.
 pub(super) fn numbers(buffer: &HostBuffer<f64>) -> &[f64] {
     match buffer {
@@ -43,4 +49,10 @@ pub(super) fn assert_is_gradient(name: &str, gradient: &[f64], at: &[f64], value
         let error = (found - expected).abs();
         assert!(error <= 1e-7 + 1e-6 * expected.abs(), "{name}[{index}]: {found} against the difference {expected}");
     }
+}
+
+/// As [`assert_is_gradient`], where the value is the sum of `weights * forward(x)`.
+pub(super) fn assert_gradient(forward: impl Fn(&[f64]) -> Vec<f64>, x: &[f64], weights: &[f64], gradient: &[f64]) {
+    let value = |x: &[f64]| forward(x).iter().zip(weights).map(|(y, weight)| y * weight).sum();
+    assert_is_gradient("x", gradient, x, value);
 }

@@ -38,8 +38,6 @@ pub mod softmax_backward;
 mod split_reduction;
 pub mod strides;
 pub mod sum_of_squares;
-#[cfg(test)]
-mod twin_check;
 pub mod unary;
 
 use crate::gpu::Piece;

@@ -316,8 +316,8 @@ fn long_case(length: u32) -> Case {
 
 #[cfg(test)]
 mod tests {
-    use super::super::twin_check::run_twin;
     use super::*;
+    use crate::kernel::finite_difference::run_twin;
 
     #[test]
     fn the_middle_axis_is_reduced() {

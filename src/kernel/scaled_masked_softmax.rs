@@ -263,8 +263,8 @@ fn case(parameters: Parameters, scores: Scores) -> Case {
 
 #[cfg(test)]
 mod tests {
-    use super::super::twin_check::run_twin;
     use super::*;
+    use crate::kernel::finite_difference::run_twin;
 
     #[test]
     fn rows_see_only_their_keys_and_rows_that_see_none_are_zero() {

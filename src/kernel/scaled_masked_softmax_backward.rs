@@ -163,8 +163,8 @@ fn case(parameters: Parameters) -> Case {
 #[cfg(test)]
 mod tests {
     use super::super::scaled_masked_softmax::ScaledMaskedSoftmax;
-    use super::super::twin_check::{assert_gradient, run_twin};
     use super::*;
+    use crate::kernel::finite_difference::{assert_gradient, run_twin};
 
     #[test]
     fn it_is_the_derivative_of_the_forward_twin() {

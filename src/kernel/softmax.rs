@@ -324,8 +324,8 @@ fn case(outer: u32, length: u32, inner: u32, scores: Scores) -> Case {
 
 #[cfg(test)]
 mod tests {
-    use super::super::twin_check::run_twin;
     use super::*;
+    use crate::kernel::finite_difference::run_twin;
 
     fn softmax(outer: u32, length: u32, inner: u32, x: &[f64]) -> Vec<f64> {
         let parameters = Parameters { outer, length, inner };

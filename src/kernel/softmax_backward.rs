@@ -191,8 +191,8 @@ impl KernelDefinition for SoftmaxBackward {
 #[cfg(test)]
 mod tests {
     use super::super::softmax::{self, MASKED, Softmax};
-    use super::super::twin_check::{assert_gradient, run_twin};
     use super::*;
+    use crate::kernel::finite_difference::{assert_gradient, run_twin};
 
     #[test]
     fn it_is_the_derivative_of_softmax_along_every_axis() {
