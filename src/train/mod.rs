@@ -1,5 +1,6 @@
 //! The training job: configuration, schedule, loop and the files of a run.
 
+pub mod answers;
 #[cfg(feature = "cli")]
 pub mod chart;
 pub mod metrics;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use web_time::Instant;
 
+use super::answers;
 use super::chart::{ChartError, ReferenceLoss, loss_chart};
 use super::metrics::{MetricsError, MetricsLog, MetricsRecord, read_metrics};
 use super::run_directory::RunDirectory;
@@ -254,6 +255,9 @@ impl<'a> Run<'a> {
         let loss = self.evaluate().await?;
         let report = self.last_report.filter(|report| report.step == step);
         self.log(step, report, Some(loss), observer)?;
+        if let Some(score) = answers::score(&self.trainer, &self.text).await? {
+            observer.notice(&score.to_string());
+        }
         if self.best.is_none_or(|best| loss < best) {
             self.best = Some(loss);
             self.model().await?.save(&self.directory.best())?;
