@@ -99,6 +99,9 @@ impl Setup {
     }
 }
 
+const TWO_TO_37: f32 = (1_u64 << 37) as f32;
+const TWO_TO_63: f32 = (1_u64 << 63) as f32;
+
 /// (B, H, Hkv, Tq, Tk, D, causal, layout, contents)
 type Row = (u32, u32, u32, u32, u32, u32, bool, Layout, Contents);
 
@@ -202,7 +205,7 @@ fn setup(row: Row, seed: u64) -> Setup {
         }
         Contents::BarelyVisible => {
             if dimension == 0 {
-                1e19
+                TWO_TO_63
             } else {
                 0.0
             }
@@ -219,9 +222,9 @@ fn setup(row: Row, seed: u64) -> Setup {
     let key = |_: u32, row: u32, dimension: u32, value: f32| match contents {
         Contents::BarelyVisible => {
             if row.is_multiple_of(2) {
-                -1e19
+                -TWO_TO_63
             } else {
-                -1e11
+                -TWO_TO_37
             }
         }
         Contents::MeanOfValues => 0.0,
@@ -244,7 +247,7 @@ fn setup(row: Row, seed: u64) -> Setup {
     let magnitudes = Magnitudes {
         query_key: match contents {
             Contents::LargeScores | Contents::LargeNegativeScores => 43.0,
-            Contents::BarelyVisible => 1e19,
+            Contents::BarelyVisible => f64::from(TWO_TO_63),
             _ => 3.0,
         },
         value: if contents == Contents::LargeValues { 1000.0 } else { 1.0 },

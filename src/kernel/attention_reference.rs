@@ -293,6 +293,9 @@ mod tests {
         output_gradient: Vec<f64>,
     }
 
+    /// Picks the tensor that is changed.
+    type Input = fn(&mut Attention) -> &mut Vec<f64>;
+
     struct Gradients {
         query: Vec<f64>,
         key: Vec<f64>,
@@ -431,7 +434,7 @@ mod tests {
                 output_gradient: fill(3, shape.query_rows()),
             };
             let gradients = attention.backward();
-            let inputs: [(fn(&mut Attention) -> &mut Vec<f64>, &Vec<f64>); 3] = [
+            let inputs: [(Input, &Vec<f64>); 3] = [
                 (|attention| &mut attention.query, &gradients.query),
                 (|attention| &mut attention.key, &gradients.key),
                 (|attention| &mut attention.value, &gradients.value),
