@@ -53,6 +53,47 @@ crate::kernel_parameters! {
 }
 
 impl Parameters {
+    /// Parameters from the sizes and from where the rows lie: Gradients have the shapes of what they are gradients of.
+    pub fn new(
+        shape: &AttentionShape,
+        [query, key, value, output_gradient, key_gradient, value_gradient]: [RowView; 6],
+    ) -> Self {
+        Self {
+            batch: shape.batch,
+            heads: shape.heads,
+            key_value_heads: shape.key_value_heads,
+            query_length: shape.query_length,
+            key_length: shape.key_length,
+            head_dim: shape.head_dim,
+            causal: u32::from(shape.causal),
+            scale: shape.scale,
+            query_offset: query.offset,
+            query_batch_stride: query.batch_stride,
+            query_head_stride: query.head_stride,
+            query_row_stride: query.row_stride,
+            key_offset: key.offset,
+            key_batch_stride: key.batch_stride,
+            key_head_stride: key.head_stride,
+            key_row_stride: key.row_stride,
+            value_offset: value.offset,
+            value_batch_stride: value.batch_stride,
+            value_head_stride: value.head_stride,
+            value_row_stride: value.row_stride,
+            output_gradient_offset: output_gradient.offset,
+            output_gradient_batch_stride: output_gradient.batch_stride,
+            output_gradient_head_stride: output_gradient.head_stride,
+            output_gradient_row_stride: output_gradient.row_stride,
+            key_gradient_offset: key_gradient.offset,
+            key_gradient_batch_stride: key_gradient.batch_stride,
+            key_gradient_head_stride: key_gradient.head_stride,
+            key_gradient_row_stride: key_gradient.row_stride,
+            value_gradient_offset: value_gradient.offset,
+            value_gradient_batch_stride: value_gradient.batch_stride,
+            value_gradient_head_stride: value_gradient.head_stride,
+            value_gradient_row_stride: value_gradient.row_stride,
+        }
+    }
+
     /// Sizes and mask.
     fn shape(&self) -> AttentionShape {
         AttentionShape {
@@ -366,40 +407,8 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 let (query, key, value) = (setup.query.view, setup.key.view, setup.value.view);
                 let output_gradient = setup.output_gradient.view;
                 let (gradient_view, elements) = setup.key_side;
-                let parameters = Parameters {
-                    batch: shape.batch,
-                    heads: shape.heads,
-                    key_value_heads: shape.key_value_heads,
-                    query_length: shape.query_length,
-                    key_length: shape.key_length,
-                    head_dim: shape.head_dim,
-                    causal: u32::from(shape.causal),
-                    scale: shape.scale,
-                    query_offset: query.offset,
-                    query_batch_stride: query.batch_stride,
-                    query_head_stride: query.head_stride,
-                    query_row_stride: query.row_stride,
-                    key_offset: key.offset,
-                    key_batch_stride: key.batch_stride,
-                    key_head_stride: key.head_stride,
-                    key_row_stride: key.row_stride,
-                    value_offset: value.offset,
-                    value_batch_stride: value.batch_stride,
-                    value_head_stride: value.head_stride,
-                    value_row_stride: value.row_stride,
-                    output_gradient_offset: output_gradient.offset,
-                    output_gradient_batch_stride: output_gradient.batch_stride,
-                    output_gradient_head_stride: output_gradient.head_stride,
-                    output_gradient_row_stride: output_gradient.row_stride,
-                    key_gradient_offset: gradient_view.offset,
-                    key_gradient_batch_stride: gradient_view.batch_stride,
-                    key_gradient_head_stride: gradient_view.head_stride,
-                    key_gradient_row_stride: gradient_view.row_stride,
-                    value_gradient_offset: gradient_view.offset,
-                    value_gradient_batch_stride: gradient_view.batch_stride,
-                    value_gradient_head_stride: gradient_view.head_stride,
-                    value_gradient_row_stride: gradient_view.row_stride,
-                };
+                let parameters =
+                    Parameters::new(&shape, [query, key, value, output_gradient, gradient_view, gradient_view]);
                 let operands = vec![
                     Operand::Input(setup.query.elements),
                     Operand::Input(setup.key.elements),

@@ -33,6 +33,24 @@ crate::kernel_parameters! {
 }
 
 impl Parameters {
+    /// Parameters from the sizes and from where the rows lie: `output` and `output_gradient [B, H, Tq, D]`; keys have no part in it.
+    pub fn new(shape: &AttentionShape, [output, output_gradient]: [RowView; 2]) -> Self {
+        Self {
+            batch: shape.batch,
+            heads: shape.heads,
+            query_length: shape.query_length,
+            head_dim: shape.head_dim,
+            output_offset: output.offset,
+            output_batch_stride: output.batch_stride,
+            output_head_stride: output.head_stride,
+            output_row_stride: output.row_stride,
+            output_gradient_offset: output_gradient.offset,
+            output_gradient_batch_stride: output_gradient.batch_stride,
+            output_gradient_head_stride: output_gradient.head_stride,
+            output_gradient_row_stride: output_gradient.row_stride,
+        }
+    }
+
     /// Sizes; keys have no part in this kernel.
     fn shape(&self) -> AttentionShape {
         AttentionShape {
@@ -156,20 +174,7 @@ impl KernelDefinition for AttentionDelta {
             .map(|setup| {
                 let (shape, forward) = (setup.shape, setup.forward());
                 let (output, output_gradient) = (forward.output.view, setup.output_gradient.view);
-                let parameters = Parameters {
-                    batch: shape.batch,
-                    heads: shape.heads,
-                    query_length: shape.query_length,
-                    head_dim: shape.head_dim,
-                    output_offset: output.offset,
-                    output_batch_stride: output.batch_stride,
-                    output_head_stride: output.head_stride,
-                    output_row_stride: output.row_stride,
-                    output_gradient_offset: output_gradient.offset,
-                    output_gradient_batch_stride: output_gradient.batch_stride,
-                    output_gradient_head_stride: output_gradient.head_stride,
-                    output_gradient_row_stride: output_gradient.row_stride,
-                };
+                let parameters = Parameters::new(&shape, [output, output_gradient]);
                 let operands = vec![
                     Operand::Input(forward.output.elements),
                     Operand::Input(setup.output_gradient.elements),

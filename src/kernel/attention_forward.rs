@@ -46,6 +46,36 @@ crate::kernel_parameters! {
 }
 
 impl Parameters {
+    /// Parameters from the sizes and from where the rows lie: `query [B, H, Tq, D]`, `key` and `value [B, Hkv, Tk, D]`, `output [B, H, Tq, D]`.
+    pub fn new(shape: &AttentionShape, [query, key, value, output]: [RowView; 4]) -> Self {
+        Self {
+            batch: shape.batch,
+            heads: shape.heads,
+            key_value_heads: shape.key_value_heads,
+            query_length: shape.query_length,
+            key_length: shape.key_length,
+            head_dim: shape.head_dim,
+            causal: u32::from(shape.causal),
+            scale: shape.scale,
+            query_offset: query.offset,
+            query_batch_stride: query.batch_stride,
+            query_head_stride: query.head_stride,
+            query_row_stride: query.row_stride,
+            key_offset: key.offset,
+            key_batch_stride: key.batch_stride,
+            key_head_stride: key.head_stride,
+            key_row_stride: key.row_stride,
+            value_offset: value.offset,
+            value_batch_stride: value.batch_stride,
+            value_head_stride: value.head_stride,
+            value_row_stride: value.row_stride,
+            output_offset: output.offset,
+            output_batch_stride: output.batch_stride,
+            output_head_stride: output.head_stride,
+            output_row_stride: output.row_stride,
+        }
+    }
+
     /// Sizes and mask.
     fn shape(&self) -> AttentionShape {
         AttentionShape {
@@ -313,32 +343,7 @@ impl KernelDefinition for AttentionForward {
             .map(|setup| {
                 let (shape, (output, elements)) = (setup.shape, setup.query_side);
                 let (query, key, value) = (setup.query.view, setup.key.view, setup.value.view);
-                let parameters = Parameters {
-                    batch: shape.batch,
-                    heads: shape.heads,
-                    key_value_heads: shape.key_value_heads,
-                    query_length: shape.query_length,
-                    key_length: shape.key_length,
-                    head_dim: shape.head_dim,
-                    causal: u32::from(shape.causal),
-                    scale: shape.scale,
-                    query_offset: query.offset,
-                    query_batch_stride: query.batch_stride,
-                    query_head_stride: query.head_stride,
-                    query_row_stride: query.row_stride,
-                    key_offset: key.offset,
-                    key_batch_stride: key.batch_stride,
-                    key_head_stride: key.head_stride,
-                    key_row_stride: key.row_stride,
-                    value_offset: value.offset,
-                    value_batch_stride: value.batch_stride,
-                    value_head_stride: value.head_stride,
-                    value_row_stride: value.row_stride,
-                    output_offset: output.offset,
-                    output_batch_stride: output.batch_stride,
-                    output_head_stride: output.head_stride,
-                    output_row_stride: output.row_stride,
-                };
+                let parameters = Parameters::new(&shape, [query, key, value, output]);
                 let operands = vec![
                     Operand::Input(setup.query.elements),
                     Operand::Input(setup.key.elements),

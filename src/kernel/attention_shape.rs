@@ -1,10 +1,6 @@
 //! The sizes of an attention, which keys a query sees, and where the rows of its operands lie.
 
-/// Score of a key that a query must not see: `-2^127`.
-pub const MASKED_SCORE: f64 = -1.701_411_834_604_692_3e38;
-
-/// Scores at or below `-2^126` have the weight 0. No model computes one, so it tells masked keys from very small scores.
-pub const INVISIBLE_SCORE: f64 = -8.507_059_173_023_462e37;
+pub use super::softmax::{INVISIBLE as INVISIBLE_SCORE, MASKED as MASKED_SCORE};
 
 /// Largest `head_dim` the kernels take.
 pub const MAX_HEAD_DIM: u32 = 128;

@@ -11,7 +11,7 @@ pub mod attention_delta;
 pub mod attention_forward;
 mod attention_reference;
 mod attention_rows;
-mod attention_shape;
+pub mod attention_shape;
 pub mod binary;
 pub mod causal_mask;
 pub mod copy;

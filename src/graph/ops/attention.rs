@@ -1,6 +1,7 @@
 //! Fused attention: the whole of `softmax(mask(scale * Q K^T)) V` as one op that never holds the scores.
 
 use super::prelude::*;
+use crate::kernel::attention_shape::{AttentionShape, RowView};
 use crate::kernel::{attention_backward_key_value, attention_backward_query, attention_delta, attention_forward};
 
 /// What an attention computes beside its inputs. Whole kinds of attention are fields here, so that an option which is
@@ -26,9 +27,23 @@ struct AttentionBackward {
     spec: AttentionSpec,
 }
 
-/// Batch, heads, key/value heads, query length, key length, head width.
-fn sizes(query: &[usize], key: &[usize]) -> [u32; 6] {
-    [query[0], query[1], key[1], query[2], key[2], query[3]].map(u)
+/// Sizes and mask as the kernels take them.
+fn shape_of(spec: &AttentionSpec, query: &View, key: &View) -> AttentionShape {
+    AttentionShape {
+        batch: u(query.shape[0]),
+        heads: u(query.shape[1]),
+        key_value_heads: u(key.shape[1]),
+        query_length: u(query.shape[2]),
+        key_length: u(key.shape[2]),
+        head_dim: u(query.shape[3]),
+        causal: spec.causal,
+        scale: spec.scale,
+    }
+}
+
+/// Where the rows of a `[B, H, T, D]` view lie.
+fn rows_of(view: &View) -> RowView {
+    RowView::new(u(view.offset), u(view.strides[0]), u(view.strides[1]), u(view.strides[2]))
 }
 
 impl Op for Attention {
@@ -87,33 +102,8 @@ impl Op for Attention {
         // Memory order [B, T, H, D]: merging the heads is then only a view.
         let output = lowering.output_ordered(node, 0, &[0, 2, 1, 3]);
         let log_sum_exp = lowering.output(node, 1);
-        let [batch, heads, key_value_heads, query_length, key_length, head_dim] = sizes(&query.shape, &key.shape);
-        let parameters = attention_forward::Parameters {
-            batch,
-            heads,
-            key_value_heads,
-            query_length,
-            key_length,
-            head_dim,
-            causal: u32::from(self.spec.causal),
-            scale: self.spec.scale,
-            query_offset: u(query.offset),
-            query_batch_stride: u(query.strides[0]),
-            query_head_stride: u(query.strides[1]),
-            query_row_stride: u(query.strides[2]),
-            key_offset: u(key.offset),
-            key_batch_stride: u(key.strides[0]),
-            key_head_stride: u(key.strides[1]),
-            key_row_stride: u(key.strides[2]),
-            value_offset: u(value.offset),
-            value_batch_stride: u(value.strides[0]),
-            value_head_stride: u(value.strides[1]),
-            value_row_stride: u(value.strides[2]),
-            output_offset: u(output.offset),
-            output_batch_stride: u(output.strides[0]),
-            output_head_stride: u(output.strides[1]),
-            output_row_stride: u(output.strides[2]),
-        };
+        let shape = shape_of(&self.spec, &query, &key);
+        let parameters = attention_forward::Parameters::new(&shape, [&query, &key, &value, &output].map(rows_of));
         let operands = [query.buffer, key.buffer, value.buffer, output.buffer, log_sum_exp.buffer];
         lowering.launch(node, &attention_forward::KERNEL, parameters, &operands);
         Ok(())
@@ -161,102 +151,27 @@ impl Op for AttentionBackward {
         let log_sum_exp = lowering.contiguous_input(node, 4)?;
         let [query_gradient, key_gradient, value_gradient] =
             [0, 1, 2].map(|gradient| lowering.output_ordered(node, gradient, &[0, 2, 1, 3]));
-        let [batch, heads, key_value_heads, query_length, key_length, head_dim] = sizes(&query.shape, &key.shape);
+        let shape = shape_of(&self.spec, &query, &key);
         let statistics = lowering.scratch(node, "row_statistics", 2 * log_sum_exp.elements());
         lowering.launch(
             node,
             &attention_delta::KERNEL,
-            attention_delta::Parameters {
-                batch,
-                heads,
-                query_length,
-                head_dim,
-                output_offset: u(output.offset),
-                output_batch_stride: u(output.strides[0]),
-                output_head_stride: u(output.strides[1]),
-                output_row_stride: u(output.strides[2]),
-                output_gradient_offset: u(output_gradient.offset),
-                output_gradient_batch_stride: u(output_gradient.strides[0]),
-                output_gradient_head_stride: u(output_gradient.strides[1]),
-                output_gradient_row_stride: u(output_gradient.strides[2]),
-            },
+            attention_delta::Parameters::new(&shape, [&output, &output_gradient].map(rows_of)),
             &[output.buffer, output_gradient.buffer, log_sum_exp.buffer, statistics],
         );
-        let causal = u32::from(self.spec.causal);
-        let scale = self.spec.scale;
         let inputs = [query.buffer, key.buffer, value.buffer, output_gradient.buffer, statistics];
+        let views = [&query, &key, &value, &output_gradient, &query_gradient].map(rows_of);
         lowering.launch(
             node,
             &attention_backward_query::KERNEL,
-            attention_backward_query::Parameters {
-                batch,
-                heads,
-                key_value_heads,
-                query_length,
-                key_length,
-                head_dim,
-                causal,
-                scale,
-                query_offset: u(query.offset),
-                query_batch_stride: u(query.strides[0]),
-                query_head_stride: u(query.strides[1]),
-                query_row_stride: u(query.strides[2]),
-                key_offset: u(key.offset),
-                key_batch_stride: u(key.strides[0]),
-                key_head_stride: u(key.strides[1]),
-                key_row_stride: u(key.strides[2]),
-                value_offset: u(value.offset),
-                value_batch_stride: u(value.strides[0]),
-                value_head_stride: u(value.strides[1]),
-                value_row_stride: u(value.strides[2]),
-                output_gradient_offset: u(output_gradient.offset),
-                output_gradient_batch_stride: u(output_gradient.strides[0]),
-                output_gradient_head_stride: u(output_gradient.strides[1]),
-                output_gradient_row_stride: u(output_gradient.strides[2]),
-                query_gradient_offset: u(query_gradient.offset),
-                query_gradient_batch_stride: u(query_gradient.strides[0]),
-                query_gradient_head_stride: u(query_gradient.strides[1]),
-                query_gradient_row_stride: u(query_gradient.strides[2]),
-            },
+            attention_backward_query::Parameters::new(&shape, views),
             &[&inputs[..], &[query_gradient.buffer]].concat(),
         );
+        let views = [&query, &key, &value, &output_gradient, &key_gradient, &value_gradient].map(rows_of);
         lowering.launch(
             node,
             &attention_backward_key_value::KERNEL,
-            attention_backward_key_value::Parameters {
-                batch,
-                heads,
-                key_value_heads,
-                query_length,
-                key_length,
-                head_dim,
-                causal,
-                scale,
-                query_offset: u(query.offset),
-                query_batch_stride: u(query.strides[0]),
-                query_head_stride: u(query.strides[1]),
-                query_row_stride: u(query.strides[2]),
-                key_offset: u(key.offset),
-                key_batch_stride: u(key.strides[0]),
-                key_head_stride: u(key.strides[1]),
-                key_row_stride: u(key.strides[2]),
-                value_offset: u(value.offset),
-                value_batch_stride: u(value.strides[0]),
-                value_head_stride: u(value.strides[1]),
-                value_row_stride: u(value.strides[2]),
-                output_gradient_offset: u(output_gradient.offset),
-                output_gradient_batch_stride: u(output_gradient.strides[0]),
-                output_gradient_head_stride: u(output_gradient.strides[1]),
-                output_gradient_row_stride: u(output_gradient.strides[2]),
-                key_gradient_offset: u(key_gradient.offset),
-                key_gradient_batch_stride: u(key_gradient.strides[0]),
-                key_gradient_head_stride: u(key_gradient.strides[1]),
-                key_gradient_row_stride: u(key_gradient.strides[2]),
-                value_gradient_offset: u(value_gradient.offset),
-                value_gradient_batch_stride: u(value_gradient.strides[0]),
-                value_gradient_head_stride: u(value_gradient.strides[1]),
-                value_gradient_row_stride: u(value_gradient.strides[2]),
-            },
+            attention_backward_key_value::Parameters::new(&shape, views),
             &[&inputs[..], &[key_gradient.buffer, value_gradient.buffer]].concat(),
         );
         Ok(())
