@@ -351,11 +351,16 @@ impl<'a> Run<'a> {
         let title = format!(
             "{} on {}, {} attention, seed {}",
             settings.preset.name(),
-            settings.data.join(" "),
+            settings.data.iter().map(|data| short_name(data)).collect::<Vec<_>>().join(" "),
             format!("{:?}", settings.attention).to_lowercase(),
             settings.seed
         );
         let chart = loss_chart(&title, &records, &lines)?;
         Ok(write_file(&self.directory.chart(), chart.as_bytes())?)
     }
+}
+
+/// The last part of a path: what a title has room for. A built-in corpus keeps its name.
+fn short_name(data: &str) -> &str {
+    std::path::Path::new(data).file_name().and_then(|name| name.to_str()).unwrap_or(data)
 }
