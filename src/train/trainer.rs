@@ -17,6 +17,10 @@ use crate::model::generate::{Forward, GenerationError};
 use crate::model::sampling::Sampling;
 use crate::tape::{BufferId, ExecutionError, Executor, PendingStatus, StatusReader};
 
+/// Micro-batches that are queued before the trainer waits for the device, so that the work in flight stays bounded
+/// however many make a step.
+const MICRO_BATCHES_IN_FLIGHT: usize = 8;
+
 /// Why training stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainerError {
@@ -171,6 +175,10 @@ impl Trainer {
             self.executor.write_words(buffers.tokens, &batch.inputs).map_err(at)?;
             self.executor.write_words(buffers.targets, &batch.targets).map_err(at)?;
             self.executor.run(segment::MICRO_STEP).map_err(at)?;
+            if (micro_batch + 1).is_multiple_of(MICRO_BATCHES_IN_FLIGHT) {
+                let waited_for = self.summaries.begin(&self.executor).map_err(at)?;
+                self.summaries.finish(&self.executor, waited_for).await.map_err(at)?;
+            }
         }
         self.executor.run(segment::UPDATE).map_err(at)?;
         let pending = self.status.begin(&self.executor).map_err(at)?;
