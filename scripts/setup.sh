@@ -17,7 +17,7 @@ esac
 
 missing=()
 command -v cc >/dev/null || missing+=(build-essential)
-if ! ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1; then
+if ! find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null | grep -q .; then
     # Mesa brings drivers for AMD and Intel GPUs and, for machines without a GPU, the software adapter lavapipe.
     missing+=(mesa-vulkan-drivers)
 fi

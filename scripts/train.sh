@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
-exec cargo run --release --locked --quiet -- train "$@"
+exec cargo run --release --locked -- train "$@"

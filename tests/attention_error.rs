@@ -161,7 +161,7 @@ fn tape(design: Option<DesignInfo>) -> Tape {
 
 /// The twin on f64 storage.
 fn exact_output(inputs: &Inputs) -> Result<Vec<f64>, Failed> {
-    let executor = CpuExecutor::<f64>::new(tape(None));
+    let executor = CpuExecutor::<f64>::new(tape(None)).map_err(|error| error.to_string())?;
     for (buffer, values) in [&inputs.query, &inputs.key, &inputs.value].into_iter().enumerate() {
         let values: Vec<f64> = values.iter().map(|&value| f64::from(value)).collect();
         executor.write(buffer, &values).map_err(|error| error.to_string())?;

@@ -182,7 +182,7 @@ fn run(case: &Case, values: &[Vec<f64>], with_gradients: bool) -> (f64, Vec<Vec<
     let roots: Vec<_> = wanted.into_iter().zip(results.iter().copied().map(Some)).collect();
     tape.begin_segment("case");
     tape.lower(&graph, &leaves, &roots).unwrap();
-    let executor = CpuExecutor::<f64>::new(tape.finish().unwrap());
+    let executor = CpuExecutor::<f64>::new(tape.finish().unwrap()).unwrap();
     let mut given = values.iter();
     for (label, buffer, count) in filled {
         match label.as_str() {

@@ -135,7 +135,7 @@ fn holds_words(operand: &Operand) -> bool {
 
 /// Runs the twin and returns every operand's bits afterwards.
 fn twin_results(kernel: &'static Kernel, case: &Case) -> Result<Vec<Vec<u32>>, crate::tape::TapeError> {
-    let executor = CpuExecutor::<f32>::new(tape_of(kernel, None, case));
+    let executor = CpuExecutor::<f32>::new(tape_of(kernel, None, case))?;
     for (buffer, operand) in case.operands.iter().enumerate() {
         let bits = contents(operand);
         match holds_words(operand) {

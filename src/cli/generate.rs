@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(long, default_value = "", allow_hyphen_values = true)]
     prompt: String,
     /// Tokens to add
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, allow_negative_numbers = true)]
     max_new_tokens: usize,
     /// 0 takes the most likely token each time, 1 draws by the model's own probabilities
     #[arg(long, default_value_t = 0.8, allow_negative_numbers = true)]
@@ -34,7 +34,8 @@ pub struct Arguments {
     /// Draw from the K most likely tokens only
     #[arg(long, value_name = "K")]
     top_k: Option<usize>,
-    #[arg(long, default_value_t = 1337)]
+    /// The seed of the draws
+    #[arg(long, default_value_t = 1337, allow_negative_numbers = true)]
     seed: u64,
     #[command(flatten)]
     device: DeviceArgument,

@@ -72,9 +72,11 @@ pub fn attention_line(reports: &[RewriteReport]) -> String {
         .iter()
         .filter_map(|report| report.outcome.as_ref().err().map(|reason| format!("{}: {reason}", report.label)))
         .collect();
+    let layers = reports.len();
     match (reports.iter().find_map(|report| report.outcome.as_ref().ok()), refused.is_empty()) {
-        (Some(kernel), true) => format!("attention: {} layers run as {kernel}", reports.len()),
-        (_, false) => format!("attention runs as written where it could not be fused: {}", refused.join("; ")),
+        (Some(&"attention"), true) => format!("attention: fused, in all {layers} layers"),
+        (Some(kernel), true) => format!("attention: naive, with {kernel} between the products, in all {layers} layers"),
+        (_, false) => format!("attention: as written where it could not be fused: {}", refused.join("; ")),
         (None, true) => "attention: none".into(),
     }
 }
@@ -93,13 +95,10 @@ impl Observer for Progress {
         ));
         say(attention_line(&trainer.program.rewrites));
         let references = &text.references;
+        say(format_args!("text: {} tokens to train on, {} held out", text.training.len(), text.validation.len()));
         say(format_args!(
-            "text: {} tokens to train on, {} held out; losses to beat: uniform {:.3}, unigram {:.3}, bigram {:.3}",
-            text.training.len(),
-            text.validation.len(),
-            references.uniform,
-            references.unigram,
-            references.bigram
+            "guessing loses {:.3} where all tokens are alike, {:.3} by their frequency, {:.3} by the token before",
+            references.uniform, references.unigram, references.bigram
         ));
         if done > 0 {
             say(format_args!("resuming after step {done} of {steps}"));

@@ -20,7 +20,12 @@ use crate::train::text::TrainingText;
 use crate::train::trainer::program_spec;
 use crate::train::training_checkpoint::TrainingCheckpoint;
 
+/// What a flag that is left out means.
+const DEFAULTS: &str = "Settings that are left out come from the preset: tiny, unless --preset or the file names another. \
+    Every run writes all of them to config.toml in its directory.";
+
 #[derive(clap::Args)]
+#[command(after_help = DEFAULTS)]
 pub struct Arguments {
     #[command(flatten)]
     settings: SettingsOverride,

@@ -15,9 +15,7 @@ pub enum LaunchFault {
     Empty { operand: usize },
     #[error("operand {operand} starts at byte {offset}, which is no multiple of the device's {alignment}")]
     Misaligned { operand: usize, offset: u64, alignment: u64 },
-    #[error(
-        "operand {operand} ('{name}') binds {bytes} bytes, the device's limit is {limit}; a smaller context or batch fits"
-    )]
+    #[error("operand {operand} ('{name}') binds {bytes} bytes, the device's limit is {limit}")]
     BindingTooLarge { operand: usize, name: String, bytes: u64, limit: u64 },
     #[error("operands {first} and {second} overlap in '{name}' and one of them is written")]
     Overlap { first: usize, second: usize, name: String },
@@ -88,4 +86,79 @@ pub fn check_launch(launch: &Launch, buffers: &[TapeBuffer], profile: &Profile) 
         return Err(LaunchFault::TooManyWorkgroups { x, y, z, limit });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::unary;
+    use crate::tape::{Category, ElementKind};
+
+    fn buffers(elements: &[u64]) -> Vec<TapeBuffer> {
+        let buffer = |(index, &elements): (usize, &u64)| TapeBuffer {
+            name: format!("buffer {index}"),
+            elements,
+            kind: ElementKind::Real,
+            category: Category::Workspace,
+            persistent: true,
+        };
+        elements.iter().enumerate().map(buffer).collect()
+    }
+
+    fn window(buffer: usize, offset: u64, bytes: u64) -> BufferWindow {
+        BufferWindow { buffer, offset, bytes }
+    }
+
+    /// A launch of a kernel that reads operand 0 and writes operand 1.
+    fn launch(count: u32, operands: Vec<BufferWindow>) -> Launch {
+        let parameters = unary::Parameters { count, operation: 0, constant: 0.0 };
+        let design = unary::KERNEL.choose(&parameters, &Profile::webgpu_defaults());
+        Launch::new(&unary::KERNEL, design, parameters, operands, "test")
+    }
+
+    #[test]
+    fn what_browsers_refuse_is_refused_by_name() {
+        let profile = Profile::webgpu_defaults();
+        let limit = profile.limits.binding_bytes;
+        let check = |launch: Launch| check_launch(&launch, &buffers(&[256, 256, 1 << 26]), &profile);
+        let refused = |operands: Vec<BufferWindow>| check(launch(4, operands)).unwrap_err().to_string();
+        assert_eq!(check(launch(256, vec![window(0, 0, 1024), window(1, 0, 1024)])), Ok(()));
+        // Two parts of one buffer that do not meet are fine.
+        assert_eq!(check(launch(4, vec![window(0, 0, 256), window(0, 256, 256)])), Ok(()));
+        for (operands, part) in [
+            (vec![window(0, 0, 512), window(0, 256, 512)], "operands 0 and 1 overlap in 'buffer 0'"),
+            (vec![window(0, 0, 0), window(1, 0, 16)], "operand 0 is empty"),
+            (vec![window(0, 16, 16), window(1, 0, 16)], "no multiple of the device's 256"),
+            (vec![window(0, 768, 512), window(1, 0, 16)], "reaches byte 1280 of 'buffer 0', which has 1024"),
+            (vec![window(0, 0, 16), window(7, 0, 16)], "names buffer 7, there are 3"),
+            (
+                vec![window(2, 0, limit + 16), window(1, 0, 16)],
+                "binds 134217744 bytes, the device's limit is 134217728",
+            ),
+            (vec![window(0, 0, 16); 9], "binds 9 storage buffers, 8 is the most"),
+        ] {
+            let message = refused(operands);
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_launch_without_a_design_says_why_each_cannot_run() {
+        let parameters = unary::Parameters { count: 4, operation: u32::MAX, constant: 0.0 };
+        let operands = vec![window(0, 0, 16), window(1, 0, 16)];
+        let launch = Launch::new(&unary::KERNEL, None, parameters, operands, "test");
+        let fault = check_launch(&launch, &buffers(&[4, 4]), &Profile::webgpu_defaults()).unwrap_err();
+        assert!(fault.to_string().contains("no design of kernel unary runs here: vec4: "), "{fault}");
+    }
+
+    #[test]
+    fn workgroups_beyond_one_dimension_are_folded_into_the_next() {
+        let workgroups = |limit| launch(1 << 20, Vec::new()).dispatch(limit);
+        let [whole, 1, 1] = workgroups(65_535).unwrap() else { panic!("not in one dimension") };
+        assert!(whole > 1000, "{whole}");
+        let limit = whole / 3;
+        let [x, y, z] = workgroups(limit).unwrap();
+        assert!(x <= limit && y <= limit && z == 1 && x * y >= whole, "{x} {y} {z} for {whole}");
+        assert_eq!(workgroups(20), None);
+    }
 }

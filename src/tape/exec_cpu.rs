@@ -5,12 +5,22 @@ use std::cell::RefCell;
 use super::host_buffer::{HostBuffer, Operands, Real};
 use super::kernel::Kernel;
 use super::launch::Launch;
+use super::memory::available_bytes;
 use super::plan::{BufferId, ElementKind, Tape, TapeError};
 
 /// Buffers of a tape in host memory, stored as `S`.
 pub struct CpuExecutor<S> {
     tape: Tape,
     buffers: Vec<RefCell<HostBuffer<S>>>,
+}
+
+/// So many zeros; `None` where the allocator refuses.
+fn zeros<T: Clone + Default>(elements: u64) -> Option<Vec<T>> {
+    let elements = usize::try_from(elements).ok()?;
+    let mut values = Vec::new();
+    values.try_reserve_exact(elements).ok()?;
+    values.resize(elements, T::default());
+    Some(values)
 }
 
 /// Storage types that a kernel has a twin for.
@@ -32,20 +42,27 @@ impl TwinStorage for f64 {
 
 impl<S: TwinStorage> CpuExecutor<S> {
     /// Allocates the tape's buffers, all zero.
-    pub fn new(tape: Tape) -> Self {
-        let buffers = tape
-            .buffers
-            .iter()
-            .map(|buffer| {
-                // Rounded up like a device buffer, so that the same windows fit.
-                let elements = (buffer.elements.max(1).next_multiple_of(4)) as usize;
-                RefCell::new(match buffer.kind {
-                    ElementKind::Real => HostBuffer::Real(vec![S::default(); elements]),
-                    ElementKind::Words => HostBuffer::Words(vec![0; elements]),
-                })
-            })
-            .collect();
-        Self { tape, buffers }
+    ///
+    /// # Errors
+    /// [`TapeError::OutOfMemory`] before anything is allocated where the host says that it has less,
+    /// [`TapeError::NotGranted`] where it refuses a buffer.
+    pub fn new(tape: Tape) -> Result<Self, TapeError> {
+        let element_bytes = std::mem::size_of::<S>() as u64;
+        let bytes = tape.buffers.iter().map(|buffer| buffer.elements.saturating_mul(element_bytes)).sum();
+        if let Some(available) = available_bytes().filter(|&available| available < bytes) {
+            return Err(TapeError::OutOfMemory { bytes, available });
+        }
+        let mut buffers = Vec::with_capacity(tape.buffers.len());
+        for buffer in &tape.buffers {
+            // Rounded up like a device buffer, so that the same windows fit.
+            let elements = buffer.elements.max(1).next_multiple_of(4);
+            let refused = || TapeError::NotGranted { name: buffer.name.clone(), bytes: elements * element_bytes };
+            buffers.push(RefCell::new(match buffer.kind {
+                ElementKind::Real => HostBuffer::Real(zeros(elements).ok_or_else(refused)?),
+                ElementKind::Words => HostBuffer::Words(zeros(elements).ok_or_else(refused)?),
+            }));
+        }
+        Ok(Self { tape, buffers })
     }
 
     pub fn tape(&self) -> &Tape {

@@ -21,7 +21,7 @@ impl Executor {
     pub async fn new(gpu: Option<&Arc<Gpu>>, tape: Tape, pipelines: &mut Pipelines) -> Result<Self, ExecutionError> {
         Ok(match gpu {
             Some(gpu) => Self::Gpu(Box::new(GpuExecutor::new(gpu.clone(), tape, pipelines).await?)),
-            None => Self::Cpu(CpuExecutor::new(tape)),
+            None => Self::Cpu(CpuExecutor::new(tape)?),
         })
     }
 

@@ -66,6 +66,10 @@ pub enum TapeError {
     Launch { segment: String, index: usize, label: String, fault: super::LaunchFault },
     #[error("there is no segment '{name}'; there are {known}")]
     NoSegment { name: String, known: String },
+    #[error("the run needs {bytes} bytes of memory and {available} are available")]
+    OutOfMemory { bytes: u64, available: u64 },
+    #[error("buffer '{name}' of {bytes} bytes was not granted")]
+    NotGranted { name: String, bytes: u64 },
     #[error("buffer '{name}' holds {elements} elements of another kind or number than the {given} given")]
     WrongContents { name: String, elements: u64, given: u64 },
 }

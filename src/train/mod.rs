@@ -3,6 +3,7 @@
 pub mod answers;
 #[cfg(feature = "cli")]
 pub mod chart;
+pub mod fit;
 pub mod metrics;
 pub mod optimizer_state;
 pub mod presets;

@@ -45,8 +45,8 @@ pub enum RunError {
     File(#[from] FileError),
     #[error("the checkpoint's tokenizer.json: {0}")]
     Tokenizer(#[from] TokenizerJsonError),
-    #[error("the checkpoint has no tokenizer.json")]
-    NoTokenizer,
+    #[error("{}: the checkpoint has no tokenizer.json, so its text cannot be compared: put it back, or start a new run", path.display())]
+    NoTokenizer { path: std::path::PathBuf },
     #[error("the run's checkpoint is at step {step}, beyond its {steps} steps")]
     BeyondEnd { step: u64, steps: u64 },
 }
@@ -131,9 +131,11 @@ impl<'a> Run<'a> {
         let (mut best, mut earlier, mut samples_length) = (None, (0.0, 0), 0);
         if let Some(checkpoint) = resumed {
             let state = &checkpoint.trainer;
-            let stored = checkpoint.model.tokenizer.as_deref().ok_or(RunError::NoTokenizer)?;
-            text.check_same(&Tokenizer::from_json(stored)?, &state.text_fingerprint)?;
+            let stored = checkpoint.model.tokenizer.as_deref();
+            let stored = stored.ok_or_else(|| RunError::NoTokenizer { path: directory.last() })?;
+            // Settings first: a text may differ only because they do.
             state.check_settings(&settings.trajectory())?;
+            text.check_same(&Tokenizer::from_json(stored)?, &state.text_fingerprint)?;
             if state.step > settings.steps {
                 return Err(RunError::BeyondEnd { step: state.step, steps: settings.steps });
             }
@@ -177,6 +179,8 @@ impl<'a> Run<'a> {
         if self.first_step == 0 {
             let loss = self.evaluate().await?;
             self.log(0, None, Some(loss), observer)?;
+            // So that whatever happens from here on, there is something to go on from.
+            self.save().await?;
         }
         while self.trainer.step() < target {
             if observer.wants_to_stop() {

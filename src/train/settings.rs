@@ -108,6 +108,7 @@ settings! {
     [allow_negative_numbers = true]
     clip: f64,
     /// The seed of weights, batches, samples and built-in corpora
+    [allow_negative_numbers = true]
     seed: u64,
     /// How attention is computed
     attention: AttentionKind,

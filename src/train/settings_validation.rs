@@ -5,6 +5,12 @@ use crate::train::settings::Settings;
 /// Token positions of one micro-batch: they are indexed by 32-bit integers.
 const MICRO_BATCH_LIMIT: u64 = i32::MAX as u64;
 
+/// More text than this takes minutes to make, and the built-in corpora have nothing new to say by then.
+const CORPUS_LIMIT: u64 = 1 << 28;
+
+/// A step of more micro-batches could not be interrupted in reasonable time.
+const ACCUMULATION_LIMIT: u64 = 1 << 16;
+
 /// Seeds fit the integers of TOML, where the run keeps them.
 const SEED_LIMIT: u64 = i64::MAX as u64;
 
@@ -40,6 +46,12 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
         ("sample_length", settings.sample_length as u64),
     ] {
         demand(value > 0, format!("{name} is 0: it must be at least 1"));
+    }
+    for (name, value, limit) in [
+        ("corpus_bytes", settings.corpus_bytes, CORPUS_LIMIT),
+        ("accumulation", settings.accumulation as u64, ACCUMULATION_LIMIT),
+    ] {
+        demand(value <= limit, format!("{name} is {value}: the largest is {limit}"));
     }
     // The vocabulary is not known yet; any stands in for it.
     if let Err(error) = settings.model(1) {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::fit::advice;
 use super::optimizer_state::OptimizerState;
 use super::program::{Optimizer, Program, ProgramSpec, StepScalars, build_program, segment};
 use super::schedule::LearningRateSchedule;
@@ -26,8 +27,10 @@ const MICRO_BATCHES_IN_FLIGHT: usize = 8;
 pub enum TrainerError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error(transparent)]
-    Model(#[from] ModelError),
+    #[error("{source}; {advice}")]
+    DoesNotFit { source: ModelError, advice: String },
+    #[error("{source}; {advice}")]
+    NoMemory { source: ExecutionError, advice: String },
     #[error("step {step}: {source}")]
     Execution { step: u64, source: ExecutionError },
     #[error("step {step}: {source}")]
@@ -35,7 +38,7 @@ pub enum TrainerError {
     #[error(transparent)]
     Batch(#[from] BatchError),
     #[error(
-        "step {step}: {what} is not finite; the weights were left as they were after step {before}: a lower \
+        "step {step}: {what} not finite; the weights were left as they were after step {before}: a lower \
          --learning-rate or --clip 1 usually helps"
     )]
     NotFinite { step: u64, before: u64, what: &'static str },
@@ -106,10 +109,16 @@ impl Trainer {
         vocabulary_size: usize,
     ) -> Result<Self, TrainerError> {
         let spec = program_spec(settings, vocabulary_size)?;
-        let program = build_program(&spec, gpu.map(|gpu| &gpu.profile), Reuse::Pooled)?;
+        let profile = gpu.map(|gpu| &gpu.profile);
+        let program = build_program(&spec, profile, Reuse::Pooled)
+            .map_err(|source| TrainerError::DoesNotFit { source, advice: advice(&spec, profile) })?;
         let at_start = |source| TrainerError::Execution { step: 0, source };
         let mut pipelines = Pipelines::default();
-        let executor = Executor::new(gpu, program.tape.clone(), &mut pipelines).await.map_err(at_start)?;
+        let executor =
+            Executor::new(gpu, program.tape.clone(), &mut pipelines).await.map_err(|source| match source {
+                ExecutionError::Tape(_) => TrainerError::NoMemory { source, advice: advice(&spec, profile) },
+                source => at_start(source),
+            })?;
         let buffers = &program.buffers;
         let status = StatusReader::new(&executor, vec![buffers.loss, buffers.control, buffers.flags]).await;
         let summaries = StatusReader::new(&executor, vec![buffers.summary]).await;
@@ -207,9 +216,9 @@ impl Trainer {
         let (control, flags) = (1, 1 + gradient_norm::control::LENGTH);
         if bits.get(flags + gradient_norm::flags::FROZEN) != Some(&0) {
             let what = match bits.get(flags + gradient_norm::flags::CAUSE) {
-                Some(&gradient_norm::flags::CAUSE_LOSS) => "the loss",
-                Some(&gradient_norm::flags::CAUSE_NORM) => "the norm of the gradients",
-                _ => "the loss and the norm of the gradients",
+                Some(&gradient_norm::flags::CAUSE_LOSS) => "the loss is",
+                Some(&gradient_norm::flags::CAUSE_NORM) => "the norm of the gradients is",
+                _ => "the loss and the norm of the gradients are",
             };
             return Err(TrainerError::NotFinite { step, before: step - 1, what });
         }
