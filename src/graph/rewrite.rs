@@ -170,6 +170,9 @@ fn replace(graph: &mut Graph, node: NodeId, op: impl Op, inputs: Vec<Value>) -> 
     // An input may have been added later than the node only if the order of the graph were broken.
     debug_assert!(inputs.iter().all(|input| input.node < node));
     let target = &mut graph.nodes[node];
+    if let Some(scope) = target.label.strip_suffix(target.op.name()) {
+        target.label = format!("{scope}{}", op.name());
+    }
     (target.op, target.inputs, target.outputs) = (Arc::new(op), inputs, outputs);
     Ok(())
 }
