@@ -73,8 +73,13 @@ impl std::fmt::Display for Worst {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
-            "operand {} index {}: {:e} against {:e} ({:.3} of the tolerance)",
-            self.operand, self.index, self.found, self.expected, self.share
+            "operand {} index {}: {:e} against {:e} (error {:.2e}, {:.3} of the tolerance)",
+            self.operand,
+            self.index,
+            self.found,
+            self.expected,
+            (self.found - self.expected).abs(),
+            self.share
         )
     }
 }
