@@ -62,3 +62,30 @@ fn fused_attention_needs_less_memory_and_the_difference_grows_with_the_square_of
     let ratio = difference(1024) as f64 / difference(512) as f64;
     assert!((3.8..4.1).contains(&ratio), "{ratio}");
 }
+
+#[test]
+fn attention_over_more_keys_than_an_adapter_loops_over_is_refused_and_not_cut_short() {
+    use headlight::kernel::attention_backward_key_value as backward;
+    use headlight::kernel::attention_shape::{AttentionShape, RowView};
+    let design = |group: u32, length: u32, head_dim: u32, profile: &Profile| {
+        let shape = AttentionShape {
+            batch: 1,
+            heads: group,
+            key_value_heads: 1,
+            query_length: length,
+            key_length: length,
+            head_dim,
+            causal: true,
+            scale: 1.0,
+        };
+        let view = RowView::contiguous(group, length, head_dim);
+        let parameters = backward::Parameters::new(&shape, [view; 6]);
+        backward::KERNEL.choose(&parameters, profile).map(|design| design.name)
+    };
+    let hardware = Profile::webgpu_defaults();
+    assert_eq!(design(1, 65_536, 32, &software()), Some("subgroup"));
+    // Eight query heads read one key head: 8 x 8,192 rounds for a design that takes a query at a time.
+    assert_eq!(design(8, 8_192, 13, &software()), None);
+    assert_eq!(design(4, 8_192, 13, &software()), Some("general"));
+    assert_eq!(design(8, 8_192, 13, &hardware), Some("tiled_general"));
+}

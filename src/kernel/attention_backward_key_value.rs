@@ -5,6 +5,7 @@ use super::attention_cases::setups;
 use super::attention_reference::{self as reference, Rows, RowsMut};
 use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
+use super::loop_limit::within;
 use super::piece;
 use crate::gpu::AdapterKind;
 use crate::tape::{Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real};
@@ -147,6 +148,12 @@ impl Parameters {
         )
     }
 
+    /// Rounds of an invocation that takes so many queries at once, over all query heads of its key head.
+    fn rounds(&self, queries: u32) -> u64 {
+        let rounds = u64::from(self.query_length.div_ceil(queries)) + 1;
+        u64::from(self.shape().group()) * rounds
+    }
+
     fn check_vec4(&self) -> Result<(), String> {
         self.shape().check_vec4(&[
             self.query(),
@@ -262,7 +269,10 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 pieces: &[&piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: Some(8),
-                supports: Parameters::check_vec4,
+                supports: |parameters| {
+                    parameters.check_vec4()?;
+                    within(parameters.rounds(8))
+                },
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(2)).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
@@ -346,7 +356,10 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 pieces: &[&piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
-                supports: Parameters::check_vec4,
+                supports: |parameters| {
+                    parameters.check_vec4()?;
+                    within(parameters.rounds(1))
+                },
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
@@ -359,7 +372,10 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 pieces: &[&piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
-                supports: |parameters| parameters.shape().check(),
+                supports: |parameters| {
+                    parameters.shape().check()?;
+                    within(parameters.rounds(1))
+                },
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),

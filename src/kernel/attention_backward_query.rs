@@ -4,6 +4,7 @@ use super::attention_cases::setups;
 use super::attention_reference::{self as reference, Rows, RowsMut};
 use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
+use super::loop_limit::within;
 use super::piece;
 use crate::gpu::AdapterKind;
 use crate::tape::{Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real};
@@ -126,6 +127,11 @@ impl Parameters {
         )
     }
 
+    /// Rounds of an invocation that takes so many keys at once.
+    fn rounds(&self, keys: u32) -> u64 {
+        u64::from(self.key_length.div_ceil(keys))
+    }
+
     fn check_vec4(&self) -> Result<(), String> {
         self.shape().check_vec4(&[
             self.query(),
@@ -226,7 +232,10 @@ impl KernelDefinition for AttentionBackwardQuery {
                 pieces: &[&piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: Some(8),
-                supports: Parameters::check_vec4,
+                supports: |parameters| {
+                    parameters.check_vec4()?;
+                    within(parameters.rounds(8))
+                },
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(2)).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
@@ -305,7 +314,10 @@ impl KernelDefinition for AttentionBackwardQuery {
                 pieces: &[&piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
-                supports: Parameters::check_vec4,
+                supports: |parameters| {
+                    parameters.check_vec4()?;
+                    within(parameters.rounds(1))
+                },
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
@@ -318,7 +330,10 @@ impl KernelDefinition for AttentionBackwardQuery {
                 pieces: &[&piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
-                supports: |parameters| parameters.shape().check(),
+                supports: |parameters| {
+                    parameters.shape().check()?;
+                    within(parameters.rounds(1))
+                },
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),

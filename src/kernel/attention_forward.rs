@@ -4,6 +4,7 @@ use super::attention_cases::setups;
 use super::attention_reference::{self as reference, Rows, RowsMut};
 use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
+use super::loop_limit::within;
 use super::piece;
 use crate::gpu::AdapterKind;
 use crate::tape::{
@@ -104,6 +105,11 @@ impl Parameters {
 
     fn output(&self) -> RowView {
         RowView::new(self.output_offset, self.output_batch_stride, self.output_head_stride, self.output_row_stride)
+    }
+
+    /// Rounds of an invocation that takes so many keys at once.
+    fn rounds(&self, keys: u32) -> u64 {
+        u64::from(self.key_length.div_ceil(keys))
     }
 
     fn check_vec4(&self) -> Result<(), String> {
@@ -209,7 +215,10 @@ impl KernelDefinition for AttentionForward {
                 pieces: &[&piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: Some(8),
-                supports: Parameters::check_vec4,
+                supports: |parameters| {
+                    parameters.check_vec4()?;
+                    within(parameters.rounds(8))
+                },
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(4)).generate(&parameters.shape()),
                 workgroups,
@@ -288,7 +297,10 @@ impl KernelDefinition for AttentionForward {
                 pieces: &[&piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
-                supports: Parameters::check_vec4,
+                supports: |parameters| {
+                    parameters.check_vec4()?;
+                    within(parameters.rounds(1))
+                },
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
                 workgroups,
@@ -301,7 +313,10 @@ impl KernelDefinition for AttentionForward {
                 pieces: &[&piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
-                supports: |parameters| parameters.shape().check(),
+                supports: |parameters| {
+                    parameters.shape().check()?;
+                    within(parameters.rounds(1))
+                },
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
                 workgroups,

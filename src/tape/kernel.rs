@@ -126,7 +126,9 @@ impl Kernel {
         (self.designs)().into_iter().map(|design| (design, design.fits(parameters, profile))).collect()
     }
 
-    /// The design a plan takes: the first that fits and was made for this kind of adapter, else the first that fits.
+    /// The design a plan takes: the first that fits and was made for this kind of adapter, else the first that fits. On
+    /// a software adapter one made for hardware is never taken: it would be slow there, and only there do long loops end
+    /// early without a word.
     pub fn choose(&self, parameters: &dyn Any, profile: &Profile) -> Option<DesignInfo> {
         let fitting: Vec<DesignInfo> = self
             .candidates(parameters, profile)
@@ -137,7 +139,8 @@ impl Kernel {
             Preference::Any => true,
             Preference::Only(kind) => kind == profile.kind,
         };
-        fitting.iter().find(preferred).or(fitting.first()).copied()
+        let possible = |_: &&DesignInfo| profile.kind == AdapterKind::Hardware;
+        fitting.iter().find(preferred).or(fitting.iter().find(possible)).copied()
     }
 }
 
