@@ -44,7 +44,6 @@ pub fn concatenate<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String 
 /// Reads `paths` in order into one text ([`from_bytes`], [`concatenate`]).
 ///
 /// Fails on an empty list and on the first file that is missing, unreadable, empty or not UTF-8, naming it.
-#[cfg(not(target_arch = "wasm32"))]
 pub fn read_files<P: AsRef<std::path::Path>>(paths: &[P]) -> Result<String, TextError> {
     if paths.is_empty() {
         return Err(TextError::NoFiles);
