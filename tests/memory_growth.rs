@@ -12,7 +12,7 @@ fn main() {
     let gpu = device::open();
     let missing = gpu.is_none() || resident_bytes().is_none();
     let check = move || {
-        let Some(gpu) = gpu else { return Ok(()) };
+        let Some(gpu) = gpu else { return Err("there is no adapter".into()) };
         let settings = Settings {
             layers: 1,
             heads: 1,
