@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
+use anyhow::bail;
+use clap::ValueEnum;
+
 use crate::gpu::{AdapterKind, Choice, Gpu, Profile, Selection, select};
+use crate::model::tensor_file::Precision;
+use crate::tape::RunOn;
 
 /// The `--device` of commands that run kernels.
 #[derive(clap::Args)]
@@ -10,6 +15,39 @@ pub struct DeviceArgument {
     /// What to run on: auto, gpu, cpu, or a part of an adapter's name
     #[arg(long, default_value = "auto", value_name = "auto|gpu|cpu|NAME")]
     pub device: Choice,
+}
+
+/// `--device` and `--dtype` of commands whose numbers are looked at.
+#[derive(clap::Args)]
+pub struct PrecisionArgument {
+    #[command(flatten)]
+    device: DeviceArgument,
+    /// How numbers are stored, while computing and in the file; f64 runs on the CPU
+    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    dtype: Dtype,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Dtype {
+    F32,
+    F64,
+}
+
+impl PrecisionArgument {
+    /// What to run on, how to store the results, and a line that says so.
+    ///
+    /// # Errors
+    /// As [`open`]; f64 on an adapter.
+    pub async fn open(&self) -> anyhow::Result<(RunOn, Precision, String)> {
+        if self.dtype == Dtype::F64 {
+            let (Choice::Auto | Choice::Cpu) = self.device.device else {
+                bail!("--dtype f64 needs --device cpu: the kernels store f32");
+            };
+            return Ok((RunOn::CpuWide, Precision::F64, "running on the CPU executor, stored in f64".into()));
+        }
+        let (gpu, line) = open(&self.device.device).await?;
+        Ok((gpu.map_or(RunOn::Cpu, RunOn::Gpu), Precision::F32, line))
+    }
 }
 
 /// Opens the device that `choice` names; `None` stands for the CPU executor. The text says in one line what was taken.

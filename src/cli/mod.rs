@@ -5,10 +5,14 @@ mod environment;
 mod generate;
 mod info;
 mod interrupt;
+mod op;
 mod output;
 mod parity;
+mod parity_golden;
 mod progress;
 mod shell;
+mod tensor_files;
+mod trace;
 mod train;
 
 use std::process::ExitCode;
@@ -34,6 +38,10 @@ enum Command {
     Generate(generate::Arguments),
     /// Check every kernel, design and case against its CPU twin, element by element
     Parity(parity::Arguments),
+    /// Run one op on tensors from a file, forward and backward, to compare with NumPy or PyTorch
+    Op(op::Arguments),
+    /// Write down what a model computes for a text: logits, losses, attention weights, gradients
+    Trace(trace::Arguments),
     /// List the adapters, and say which one is used and why
     Info(info::Arguments),
     /// Print a completion script for a shell
@@ -61,6 +69,8 @@ pub fn main() -> ExitCode {
             Command::Train(arguments) => train::run(*arguments).await,
             Command::Generate(arguments) => generate::run(arguments).await,
             Command::Parity(arguments) => parity::run(arguments).await,
+            Command::Op(arguments) => op::run(arguments).await,
+            Command::Trace(arguments) => trace::run(arguments).await,
             Command::Info(arguments) => info::run(arguments).await,
             Command::Completions(arguments) => shell::completions(&arguments),
             Command::Man(arguments) => shell::man(&arguments),

@@ -10,18 +10,26 @@ use serde_json::json;
 
 use super::Outcome;
 use super::device::{DeviceArgument, open};
+use super::output::say;
+use super::parity_golden::{self, Request};
 use crate::check::parity::{Outcome as CaseOutcome, run_case};
-use crate::gpu::Pipelines;
+use crate::gpu::{Choice, Pipelines};
 use crate::kernel::KERNELS;
 use crate::tape::{Case, DesignInfo, Kernel};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Only kernels, designs and cases whose name contains this text
+    /// Only kernels, designs and cases (with --golden: files) whose name contains this text
     filter: Option<String>,
     /// All designs that run here, or only the one a plan would choose
     #[arg(long, value_enum, default_value_t = Designs::All)]
     designs: Designs,
+    /// Compare with the reference files in this directory instead, on the adapter and the CPU executor
+    #[arg(long, value_name = "DIR", conflicts_with = "designs")]
+    golden: Option<PathBuf>,
+    /// Let reference files pass whose op is not built
+    #[arg(long, requires = "golden")]
+    allow_missing_ops: bool,
     /// Write every result to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -55,7 +63,7 @@ fn trial_name(kernel: &Kernel, design: &DesignInfo, case: &Case) -> String {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    if !arguments.match_anything() {
+    if arguments.golden.is_none() && !arguments.match_anything() {
         bail!("no kernel, design or case has '{}' in its name", arguments.filter.unwrap_or_default());
     }
     let mut file = match &arguments.json {
@@ -67,6 +75,15 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         None => None,
     };
     let (gpu, line) = open(&arguments.device.device).await?;
+    if let Some(directory) = &arguments.golden {
+        if gpu.is_none() && arguments.device.device != Choice::Cpu {
+            bail!("there is no adapter to check ({line}); --device cpu checks the CPU executor alone");
+        }
+        say(line);
+        let filter = arguments.filter.as_deref();
+        let allow_missing_ops = arguments.allow_missing_ops;
+        return parity_golden::run(Request { directory, filter, allow_missing_ops, json: file }, gpu).await;
+    }
     let Some(gpu) = gpu else {
         bail!("parity compares an adapter with the CPU reference, and there is no adapter to compare ({line})");
     };

@@ -5,6 +5,7 @@
 
 mod autodiff;
 mod error;
+mod evaluate;
 mod lowering;
 pub mod ops;
 mod plan;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 pub use autodiff::{differentiate, differentiate_from};
 pub use error::{GraphError, ShapeError};
+pub use evaluate::{EvaluationError, evaluate};
 pub use lowering::{Lowering, LoweringError};
 pub use plan::{Reuse, TapeBuilder};
 pub use print::print_graph;

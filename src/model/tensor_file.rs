@@ -1,5 +1,5 @@
-//! Files of named f32 tensors in the safetensors format. Knows the format and its hostile forms, not what the
-//! tensors are for.
+//! Files of named tensors in the safetensors format. Knows the format and its hostile forms, not what the tensors are
+//! for.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -10,6 +10,7 @@ use std::path::Path;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo, View};
 
 use crate::atomic::FileError;
+use crate::tape::{Contents, Tensor};
 
 /// The largest header read: a model of a thousand layers needs two megabytes.
 const HEADER_LIMIT: u64 = 16 << 20;
@@ -33,6 +34,8 @@ pub enum TensorFileError {
     Mismatch { faults: String },
     #[error("tensor {name} has elements of type {dtype}: F32, F16, BF16 and F64 are read")]
     ElementType { name: String, dtype: String },
+    #[error("tensor {name} has {value} at element {index}: ids are 0 or more, and -1 where there is none")]
+    Integer { name: String, index: usize, value: i64 },
     #[error("tensor {name} has {value} at element {index}: every number must be finite in f32")]
     NotFinite { name: String, index: usize, value: f64 },
 }
@@ -42,6 +45,7 @@ pub struct TensorFile<R> {
     source: R,
     data_start: u64,
     entries: BTreeMap<String, TensorInfo>,
+    notes: HashMap<String, String>,
 }
 
 impl TensorFile<BufReader<File>> {
@@ -75,7 +79,8 @@ impl<R: Read + Seek> TensorFile<R> {
             return Err(TensorFileError::DataLength { expected, actual });
         }
         let entries = metadata.tensors().into_iter().map(|(name, info)| (name, info.clone())).collect();
-        Ok(Self { source, data_start: 8 + header, entries })
+        let notes = metadata.metadata().clone().unwrap_or_default();
+        Ok(Self { source, data_start: 8 + header, entries, notes })
     }
 
     /// The names in the file, sorted.
@@ -86,13 +91,7 @@ impl<R: Read + Seek> TensorFile<R> {
     /// Reads one tensor as f32, row-major. A name that is not there is a mismatch; a number that is not finite in
     /// f32 is refused with its place.
     pub fn read(&mut self, name: &str) -> Result<Vec<f32>, TensorFileError> {
-        let Some(info) = self.entries.get(name) else {
-            return Err(TensorFileError::Mismatch { faults: format!("{} is missing", printable(name)) });
-        };
-        let (start, end) = info.data_offsets;
-        let mut bytes = vec![0u8; end - start];
-        self.source.seek(SeekFrom::Start(self.data_start + start as u64))?;
-        self.source.read_exact(&mut bytes)?;
+        let (info, bytes) = self.read_bytes(name)?;
         let values = decode(info.dtype, &bytes)
             .ok_or_else(|| TensorFileError::ElementType { name: printable(name), dtype: info.dtype.to_string() })?;
         match values.iter().position(|value| !value.is_finite()) {
@@ -101,6 +100,49 @@ impl<R: Read + Seek> TensorFile<R> {
             }
             None => Ok(values),
         }
+    }
+
+    /// The shape of a tensor, if the file has it.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.entries.get(name).map(|info| &info.shape[..])
+    }
+
+    /// Text that the file's writer left under a key of the header's `__metadata__`.
+    pub fn note(&self, key: &str) -> Option<&str> {
+        self.notes.get(key).map(String::as_str)
+    }
+
+    /// Reads one tensor whole: numbers of any floating type, finite or not; integers from -1 up as words, -1 as the word
+    /// with all bits set.
+    pub fn read_tensor(&mut self, name: &str) -> Result<Tensor, TensorFileError> {
+        let (info, bytes) = self.read_bytes(name)?;
+        let unreadable = || TensorFileError::ElementType { name: printable(name), dtype: info.dtype.to_string() };
+        if let Some(integers) = decode_integers(info.dtype, &bytes) {
+            let words = integers.iter().enumerate().map(|(index, &value)| match value {
+                -1 => Ok(u32::MAX),
+                value => u32::try_from(value)
+                    .ok()
+                    .filter(|&word| word != u32::MAX)
+                    .ok_or_else(|| TensorFileError::Integer { name: printable(name), index, value }),
+            });
+            return Ok(Tensor::words(info.shape, words.collect::<Result<_, _>>()?));
+        }
+        let values = match info.dtype {
+            Dtype::F64 => bytes.as_chunks::<8>().0.iter().map(|&chunk| f64::from_le_bytes(chunk)).collect(),
+            dtype => decode(dtype, &bytes).ok_or_else(unreadable)?.into_iter().map(f64::from).collect(),
+        };
+        Ok(Tensor::real(info.shape, values))
+    }
+
+    fn read_bytes(&mut self, name: &str) -> Result<(TensorInfo, Vec<u8>), TensorFileError> {
+        let Some(info) = self.entries.get(name).cloned() else {
+            return Err(TensorFileError::Mismatch { faults: format!("{} is missing", printable(name)) });
+        };
+        let (start, end) = info.data_offsets;
+        let mut bytes = vec![0u8; end - start];
+        self.source.seek(SeekFrom::Start(self.data_start + start as u64))?;
+        self.source.read_exact(&mut bytes)?;
+        Ok((info, bytes))
     }
 
     /// Reads the tensors `expected` names with their shapes, in that order, and demands that the file holds nothing
@@ -187,7 +229,17 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
     })
 }
 
-/// A tensor to be written.
+/// Little-endian whole numbers; `None` for a type of numbers with a fraction.
+fn decode_integers(dtype: Dtype, bytes: &[u8]) -> Option<Vec<i64>> {
+    Some(match dtype {
+        Dtype::I32 => bytes.as_chunks::<4>().0.iter().map(|&chunk| i32::from_le_bytes(chunk).into()).collect(),
+        Dtype::U32 => bytes.as_chunks::<4>().0.iter().map(|&chunk| u32::from_le_bytes(chunk).into()).collect(),
+        Dtype::I64 => bytes.as_chunks::<8>().0.iter().map(|&chunk| i64::from_le_bytes(chunk)).collect(),
+        _ => return None,
+    })
+}
+
+/// A tensor to be written as F32.
 #[derive(Clone, Copy)]
 pub struct TensorView<'a> {
     pub shape: &'a [usize],
@@ -216,9 +268,52 @@ impl View for TensorView<'_> {
     }
 }
 
-/// The bytes of a file that holds `tensors` as F32, marked as Hugging Face expects (`format: pt`). The order of the
-/// arguments does not show in it. Values that do not fill their shape are refused.
-pub fn encode<'a>(tensors: impl IntoIterator<Item = (String, TensorView<'a>)>) -> Result<Vec<u8>, TensorFileError> {
+/// How numbers are stored in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    F32,
+    F64,
+}
+
+/// A tensor to be written: its numbers in the given precision, its words as I32.
+#[derive(Clone, Copy)]
+pub struct StoredTensor<'a> {
+    pub tensor: &'a Tensor,
+    pub precision: Precision,
+}
+
+impl View for StoredTensor<'_> {
+    fn dtype(&self) -> Dtype {
+        match (&self.tensor.contents, self.precision) {
+            (Contents::Words(_), _) => Dtype::I32,
+            (Contents::Real(_), Precision::F32) => Dtype::F32,
+            (Contents::Real(_), Precision::F64) => Dtype::F64,
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.tensor.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(match (&self.tensor.contents, self.precision) {
+            (Contents::Words(words), _) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+            (Contents::Real(values), Precision::F32) => {
+                values.iter().flat_map(|&value| (value as f32).to_le_bytes()).collect()
+            }
+            (Contents::Real(values), Precision::F64) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        })
+    }
+
+    fn data_len(&self) -> usize {
+        let bytes = if self.dtype() == Dtype::F64 { 8 } else { 4 };
+        self.tensor.len() * bytes
+    }
+}
+
+/// The bytes of a file that holds `tensors`, marked as Hugging Face expects (`format: pt`). The order of the arguments
+/// does not show in it. Values that do not fill their shape are refused.
+pub fn encode<V: View>(tensors: impl IntoIterator<Item = (String, V)>) -> Result<Vec<u8>, TensorFileError> {
     let format = HashMap::from([("format".to_string(), "pt".to_string())]);
     safetensors::serialize(tensors, Some(format)).map_err(|error| TensorFileError::Header { reason: error.to_string() })
 }

@@ -15,6 +15,8 @@ mod memory;
 mod parameters;
 mod plan;
 mod print;
+mod tensor;
+mod wide_executor;
 
 pub use case::{Case, Operand, Tolerance, normal, words};
 pub use check::{LaunchFault, check_launch};
@@ -28,3 +30,5 @@ pub use memory::available_bytes;
 pub use parameters::{AnyParameters, FieldLayout, KernelParameters, kernel_parameters};
 pub use plan::{BufferId, Category, ElementKind, Segment, Tape, TapeBuffer, TapeError};
 pub use print::print_tape;
+pub use tensor::{Contents, Tensor};
+pub use wide_executor::{RunOn, WideExecutor};

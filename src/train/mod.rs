@@ -21,6 +21,7 @@ pub mod text;
 pub mod trainer;
 pub mod trainer_state;
 pub mod training_checkpoint;
+pub mod update;
 
 pub use metrics::{MetricsLog, MetricsRecord};
 pub use optimizer_state::OptimizerState;

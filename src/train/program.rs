@@ -5,22 +5,14 @@ use std::collections::HashMap;
 use crate::gpu::Profile;
 use crate::graph::ops::constant;
 use crate::graph::{Reuse, RewriteReport, Rewrites, TapeBuilder, Value, differentiate_from, print_graph, rewrite};
-use crate::kernel::{accumulate, adamw, gradient_norm, sum_of_squares};
+use crate::kernel::{accumulate, adamw, gradient_norm};
 use crate::model::config::GptConfig;
 use crate::model::forward::{ForwardBuffers, ModelError, forward_segment, parameter_buffers};
 use crate::model::gpt::build;
 use crate::tape::{BufferId, Category, ElementKind, Tape};
+use crate::train::update::{UpdateBuffers, UpdatedParameter, append_update};
 
-/// The numbers of AdamW and clipping.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Optimizer {
-    pub beta1: f64,
-    pub beta2: f64,
-    pub epsilon: f64,
-    pub weight_decay: f64,
-    /// Largest norm of all gradients together; 0 for none.
-    pub clip: f64,
-}
+pub use crate::train::update::{Optimizer, StepScalars};
 
 /// What a training tape is made for.
 #[derive(Clone, Debug)]
@@ -69,33 +61,6 @@ pub mod segment {
     pub const EVALUATE: usize = 2;
     /// Logits of one row of tokens.
     pub const SAMPLE: usize = 3;
-}
-
-/// The scalars of a step, written once before each micro-step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StepScalars {
-    pub first_micro_batch: bool,
-    pub learning_rate: f64,
-    /// Steps done before this one.
-    pub step: u64,
-}
-
-impl StepScalars {
-    /// The buffer's contents as [`adamw::scalars`] lays them out; the bias corrections are `1 - beta^t` (Kingma and Ba
-    /// 2015, algorithm 1), `t` counted from 1.
-    pub fn values(&self, optimizer: &Optimizer) -> [f32; adamw::scalars::LENGTH] {
-        use adamw::scalars::{BIAS_CORRECTION1, BIAS_CORRECTION2, FIRST_MICRO_BATCH, GRADIENT_FACTOR, LEARNING_RATE};
-        let t = (self.step + 1) as f64;
-        // exp_m1 keeps the digits that 1 - beta^t loses while beta^t is close to 1.
-        let correction = |beta: f64| -f64::exp_m1(t * beta.ln()) as f32;
-        let mut values = [0.0; adamw::scalars::LENGTH];
-        values[FIRST_MICRO_BATCH] = f32::from(u8::from(self.first_micro_batch));
-        values[LEARNING_RATE] = self.learning_rate as f32;
-        values[BIAS_CORRECTION1] = correction(optimizer.beta1);
-        values[BIAS_CORRECTION2] = correction(optimizer.beta2);
-        values[GRADIENT_FACTOR] = 1.0;
-        values
-    }
 }
 
 /// A planned training run.
@@ -169,28 +134,20 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
 
     // Update.
     tape.begin_segment("update");
-    let sizes: Vec<u32> = described.iter().map(|parameter| parameter.len() as u32).collect();
-    let counts: Vec<u32> = sizes.iter().map(|&size| sum_of_squares::partials_for(u64::from(size))).collect();
-    let total: u32 = counts.iter().sum();
-    let partials = tape.transient("norm_partials", u64::from(total), ElementKind::Real, Category::Workspace);
-    let mut offset = 0;
-    for (((&gradient, &count), &partial_count), parameter) in gradients.iter().zip(&sizes).zip(&counts).zip(&described)
-    {
-        let parameters = sum_of_squares::Parameters { count, partials_offset: offset, partials: partial_count };
-        tape.launch(&sum_of_squares::KERNEL, parameters, &[gradient, partials], format!("{}.norm", parameter.name));
-        offset += partial_count;
-    }
-    let norm = gradient_norm::Parameters { partials: total, clip: spec.optimizer.clip };
-    tape.launch(&gradient_norm::KERNEL, norm, &[partials, loss, control, flags], "gradient norm");
-    for (index, parameter) in described.iter().enumerate() {
-        let optimizer = &spec.optimizer;
-        let weight_decay = if parameter.decays() { optimizer.weight_decay } else { 0.0 };
-        let settings =
-            adamw::Parameters::new(sizes[index], optimizer.beta1, optimizer.beta2, optimizer.epsilon, weight_decay);
-        let operands =
-            [parameters[index], gradients[index], first_moments[index], second_moments[index], scalars, control, flags];
-        tape.launch(&adamw::KERNEL, settings, &operands, format!("{}.adamw", parameter.name));
-    }
+    let updated: Vec<UpdatedParameter> = described
+        .iter()
+        .enumerate()
+        .map(|(index, parameter)| UpdatedParameter {
+            name: parameter.name.clone(),
+            elements: parameter.len() as u32,
+            decays: parameter.decays(),
+            parameter: parameters[index],
+            gradient: gradients[index],
+            first_moment: first_moments[index],
+            second_moment: second_moments[index],
+        })
+        .collect();
+    append_update(&mut tape, &spec.optimizer, &updated, UpdateBuffers { scalars, loss, control, flags });
 
     // Evaluation.
     let mut gpt = build(config, *batch, *context_length)?;

@@ -3,5 +3,9 @@
 mod bad_input;
 mod commands;
 mod generation;
+mod golden;
+mod op;
 mod room;
+mod tensors;
+mod trace;
 mod training;

@@ -1,0 +1,114 @@
+//! `headlight op`: one op on a user's own tensors.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use super::Outcome;
+use super::device::PrecisionArgument;
+use super::output::{say, warn};
+use super::tensor_files;
+use crate::op::{AttentionForm, NamedTensor, OPS, OpOptions, find};
+
+#[derive(clap::Args)]
+#[command(after_help = list())]
+pub struct Arguments {
+    /// The op: see the list below
+    name: String,
+    /// The file with its tensors
+    #[arg(long = "in", value_name = "X.safetensors")]
+    input: PathBuf,
+    /// Where the results go; the op's gradients too, where the gradient of its output is among the tensors
+    #[arg(long = "out", value_name = "Y.safetensors")]
+    output: PathBuf,
+    #[command(flatten)]
+    run_on: PrecisionArgument,
+    /// sdpa: query i sees key j only if j <= i + Tk - Tq
+    #[arg(long)]
+    causal: bool,
+    /// sdpa: multiplies the scores [default: 1/sqrt(D)]
+    #[arg(long, allow_negative_numbers = true, value_name = "X")]
+    scale: Option<f64>,
+    /// sdpa: one kernel, or scores, mask, softmax and product one after the other [default: fused]
+    #[arg(long, value_enum)]
+    kernel: Option<Kernel>,
+    /// layernorm [default: 1e-5], adamw [default: 1e-8]
+    #[arg(long, allow_negative_numbers = true, value_name = "X")]
+    epsilon: Option<f64>,
+    /// adamw: one rate, or one a step, joined by commas [default: 1e-3]
+    #[arg(long, value_delimiter = ',', allow_negative_numbers = true, value_name = "X,..")]
+    learning_rate: Vec<f64>,
+    /// adamw [default: 0.9,0.95]
+    #[arg(long, value_parser = pair, value_name = "X,X")]
+    betas: Option<[f64; 2]>,
+    /// adamw: for tensors of two or more dimensions [default: 0.1]
+    #[arg(long, allow_negative_numbers = true, value_name = "X")]
+    weight_decay: Option<f64>,
+    /// adamw: the largest norm of all gradients together, 0 for none [default: 0]
+    #[arg(long, allow_negative_numbers = true, value_name = "X")]
+    clip: Option<f64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kernel {
+    Fused,
+    Naive,
+}
+
+/// Two numbers joined by a comma.
+fn pair(text: &str) -> Result<[f64; 2], String> {
+    let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
+    let numbers = numbers.ok().and_then(|numbers| numbers.try_into().ok());
+    numbers.ok_or_else(|| "two numbers joined by a comma are needed, as in 0.9,0.95".into())
+}
+
+/// Every op with its formula and tensors.
+fn list() -> String {
+    let mut text = String::from("Ops:\n");
+    for op in OPS {
+        let tensors: Vec<String> = op
+            .tensors
+            .iter()
+            .map(|tensor| match tensor {
+                NamedTensor::Real(name) | NamedTensor::Words(name) => name.to_string(),
+                NamedTensor::Optional(name) | NamedTensor::Gradient(name) => format!("[{name}]"),
+            })
+            .collect();
+        let _ = writeln!(text, "  {:<14} {}", op.name, op.about);
+        if !tensors.is_empty() {
+            let _ = writeln!(text, "  {:<14} tensors: {}", "", tensors.join(", "));
+        }
+    }
+    text
+}
+
+impl Arguments {
+    fn options(&self) -> OpOptions {
+        OpOptions {
+            causal: self.causal,
+            scale: self.scale,
+            kernel: self.kernel.map(|kernel| match kernel {
+                Kernel::Fused => AttentionForm::Fused,
+                Kernel::Naive => AttentionForm::Naive,
+            }),
+            epsilon: self.epsilon,
+            learning_rates: self.learning_rate.clone(),
+            betas: self.betas,
+            weight_decay: self.weight_decay,
+            clip: self.clip,
+        }
+    }
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    let op = find(&arguments.name)?;
+    let inputs = tensor_files::read(&arguments.input)?;
+    let (run_on, precision, line) = arguments.run_on.open().await?;
+    warn(line);
+    let outputs = op.run(&inputs, &arguments.options(), &run_on).await?;
+    tensor_files::write(&arguments.output, &outputs, precision)?;
+    let described: Vec<String> = outputs.iter().map(|(name, tensor)| tensor_files::described(name, tensor)).collect();
+    say(format_args!("{}: {} written to {}", op.name, described.join(", "), arguments.output.display()));
+    Ok(Outcome::Fine)
+}
