@@ -1,7 +1,9 @@
 //! The whole model against PyTorch in float64 (`tests/golden/README.md`): logits, loss, attention, residual stream,
-//! every gradient, and twenty steps of training; on both executors, with naive and with fused attention.
+//! every gradient, and twenty steps of training; on both executors, with naive and with fused attention. And attention by
+//! itself, where its scores are large.
 
 mod device;
+mod golden_attention;
 mod golden_file;
 
 use std::collections::HashMap;
@@ -45,6 +47,7 @@ fn main() {
             }
         }
     }
+    trials.extend(golden_attention::trials(gpu.as_ref()));
     libtest_mimic::run(&arguments, trials).exit();
 }
 

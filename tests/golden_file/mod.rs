@@ -47,6 +47,11 @@ impl GoldenFile {
         bytemuck::pod_collect_to_vec(tensor.data())
     }
 
+    /// A number in the metadata.
+    pub fn number(&self, name: &str) -> f64 {
+        self.described[name].as_f64().unwrap_or_else(|| panic!("{name} is no number"))
+    }
+
     /// A list of numbers in the metadata.
     pub fn numbers(&self, name: &str) -> Vec<f64> {
         self.described[name].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
