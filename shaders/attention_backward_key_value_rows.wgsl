@@ -1,8 +1,10 @@
 // Attention backward to key and value, several rows an invocation.
 //
-//   p = exp(scale query . key - log_sum_exp)      dp = output_gradient . value      ds = p (dp - delta)
+//   p = exp(scale query . key - m) / l      dp = output_gradient . value      ds = p (dp - delta)
 //   key_gradient = scale sum over queries of ds query        value_gradient = sum over queries of p output_gradient
 //   (Dao et al. 2022, Algorithm 4, by rows of the key)
+//
+// m, 1 / l and delta of a query are its `row_statistics` (see attention_delta.wgsl).
 //
 // Each invocation owns 2 keys, 8 apart, and reads query after query, from the first that sees one of them, of every head
 // that reads the key/value head: sums are whole, and nothing is added atomically. No workgroup memory, no barriers, no
@@ -49,16 +51,16 @@ struct Params {
 @group(0) @binding(2) var<storage, read> key: array<Element>;
 @group(0) @binding(3) var<storage, read> value: array<Element>;
 @group(0) @binding(4) var<storage, read> output_gradient: array<Element>;
-@group(0) @binding(5) var<storage, read> row_statistics: array<f32>;
+@group(0) @binding(5) var<storage, read> row_statistics: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read_write> key_gradient: array<Element>;
 @group(0) @binding(7) var<storage, read_write> value_gradient: array<Element>;
 
 const WIDTH: u32 = 8u;
 const ROWS: u32 = 2u;
 
-fn weight(product: f32, log_sum_exp: f32, visible: bool) -> f32 {
+fn weight(product: f32, statistics: vec4<f32>, visible: bool) -> f32 {
     let score = select(MASKED, params.scale * product, visible);
-    return select(0.0, exp(score - log_sum_exp), score > INVISIBLE);
+    return select(0.0, exp(score - statistics.x) * statistics.y, score > INVISIBLE);
 }
 
 fn finish(batch: u32, key_head: u32, index: u32, key_sum: Row, value_sum: Row) {
@@ -111,15 +113,14 @@ fn main(
         let queries = params.query_offset + batch * params.query_batch_stride + head * params.query_head_stride;
         let gradients = params.output_gradient_offset + batch * params.output_gradient_batch_stride
             + head * params.output_gradient_head_stride;
-        let statistics = (batch * params.heads + head) * params.query_length;
-        let deltas = statistics + params.batch * params.heads * params.query_length;
+        let first_row = (batch * params.heads + head) * params.query_length;
         for (var index = begin; index < params.query_length; index++) {
             let query_row = load_query(queries + index * params.query_row_stride);
             let gradient_row = load_output_gradient(gradients + index * params.output_gradient_row_stride);
-            let log_sum_exp = row_statistics[statistics + index];
-            let delta = row_statistics[deltas + index];
-            let weight0 = weight(dot_rows(key0, query_row), log_sum_exp, index >= first0);
-            let weight1 = weight(dot_rows(key1, query_row), log_sum_exp, index >= first1);
+            let statistics = row_statistics[first_row + index];
+            let delta = statistics.z;
+            let weight0 = weight(dot_rows(key0, query_row), statistics, index >= first0);
+            let weight1 = weight(dot_rows(key1, query_row), statistics, index >= first1);
             add_scaled_row(&value_sum0, weight0, gradient_row);
             add_scaled_row(&value_sum1, weight1, gradient_row);
             add_scaled_row(&key_sum0, weight0 * (dot_rows(value0, gradient_row) - delta), query_row);

@@ -1,8 +1,10 @@
 // Attention backward to key and value by subgroup broadcasts.
 //
-//   p = exp(scale query . key - log_sum_exp)      dp = output_gradient . value      ds = p (dp - delta)
+//   p = exp(scale query . key - m) / l      dp = output_gradient . value      ds = p (dp - delta)
 //   key_gradient = scale sum over queries of ds query        value_gradient = sum over queries of p output_gradient
 //   (Dao et al. 2022, Algorithm 4, by rows of the key)
+//
+// m, 1 / l and delta of a query are its `row_statistics` (see attention_delta.wgsl).
 //
 // Each lane owns 2 keys, 8 apart. Queries come in rounds of 8, from the first that sees one of the keys: a lane loads the
 // query, the output gradient and the statistics of one, and hands them to the others, so that one load of a vec4 serves
@@ -56,25 +58,40 @@ struct Params {
 @group(0) @binding(2) var<storage, read> key: array<Element>;
 @group(0) @binding(3) var<storage, read> value: array<Element>;
 @group(0) @binding(4) var<storage, read> output_gradient: array<Element>;
-@group(0) @binding(5) var<storage, read> row_statistics: array<f32>;
+@group(0) @binding(5) var<storage, read> row_statistics: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read_write> key_gradient: array<Element>;
 @group(0) @binding(7) var<storage, read_write> value_gradient: array<Element>;
 
 const WIDTH: u32 = 8u;
 const ROWS: u32 = 2u;
 
+// The statistics of eight queries.
+struct Statistics {
+    largest: Eight,
+    inverse_sum: Eight,
+    delta: Eight,
+}
+
 // The weights that four queries from `index` on give one key, which is seen from query `first` on.
-fn weights_of_four(products: vec4<f32>, log_sum_exp: vec4<f32>, index: u32, first: u32) -> vec4<f32> {
+fn weights_of_four(
+    products: vec4<f32>,
+    largest: vec4<f32>,
+    inverse_sum: vec4<f32>,
+    index: u32,
+    first: u32,
+) -> vec4<f32> {
     let queries = index + vec4<u32>(0u, 1u, 2u, 3u);
     let visible = (queries >= vec4<u32>(first)) & (queries < vec4<u32>(params.query_length));
     let scores = select(vec4<f32>(MASKED), params.scale * products, visible);
-    return select(vec4<f32>(0.0), exp(scores - log_sum_exp), scores > vec4<f32>(INVISIBLE));
+    return select(vec4<f32>(0.0), exp(scores - largest) * inverse_sum, scores > vec4<f32>(INVISIBLE));
 }
 
-fn weights_of_eight(products: Eight, log_sum_exp: Eight, index: u32, first: u32) -> Eight {
+fn weights_of_eight(products: Eight, statistics: Statistics, index: u32, first: u32) -> Eight {
+    let largest = statistics.largest;
+    let inverse_sum = statistics.inverse_sum;
     return Eight(
-        weights_of_four(products.low, log_sum_exp.low, index, first),
-        weights_of_four(products.high, log_sum_exp.high, index + 4u, first),
+        weights_of_four(products.low, largest.low, inverse_sum.low, index, first),
+        weights_of_four(products.high, largest.high, inverse_sum.high, index + 4u, first),
     );
 }
 
@@ -135,22 +152,21 @@ fn main(
         let queries = params.query_offset + batch * params.query_batch_stride + head * params.query_head_stride;
         let gradients = params.output_gradient_offset + batch * params.output_gradient_batch_stride
             + head * params.output_gradient_head_stride;
-        let statistics = (batch * params.heads + head) * params.query_length;
-        let deltas = statistics + params.batch * params.heads * params.query_length;
+        let first_row = (batch * params.heads + head) * params.query_length;
         for (var index = begin; index < params.query_length; index += WIDTH) {
             // Queries past the end repeat the last one and have the weight 0.
             let own = min(index + lane, params.query_length - 1u);
             let query_row = load_query(queries + own * params.query_row_stride);
             let gradient_row = load_output_gradient(gradients + own * params.output_gradient_row_stride);
-            let log_sum_exp = all_lanes(row_statistics[statistics + own]);
-            let delta = all_lanes(row_statistics[deltas + own]);
+            let of_own = row_statistics[first_row + own];
+            let statistics = Statistics(all_lanes(of_own.x), all_lanes(of_own.y), all_lanes(of_own.z));
             let scores = products(key0, key1, query_row);
-            let weights0 = weights_of_eight(scores.r0, log_sum_exp, index, first0);
-            let weights1 = weights_of_eight(scores.r1, log_sum_exp, index, first1);
+            let weights0 = weights_of_eight(scores.r0, statistics, index, first0);
+            let weights1 = weights_of_eight(scores.r1, statistics, index, first1);
             let slopes = products(value0, value1, gradient_row);
             accumulate(&value_sum0, &value_sum1, weights0, weights1, gradient_row);
-            let slopes0 = score_gradients(weights0, slopes.r0, delta);
-            let slopes1 = score_gradients(weights1, slopes.r1, delta);
+            let slopes0 = score_gradients(weights0, slopes.r0, statistics.delta);
+            let slopes1 = score_gradients(weights1, slopes.r1, statistics.delta);
             accumulate(&key_sum0, &key_sum1, slopes0, slopes1, query_row);
         }
     }

@@ -1,8 +1,10 @@
 // Attention backward to key and value by tiles.
 //
-//   p = exp(scale query . key - log_sum_exp)      dp = output_gradient . value      ds = p (dp - delta)
+//   p = exp(scale query . key - m) / l      dp = output_gradient . value      ds = p (dp - delta)
 //   key_gradient = scale sum over queries of ds query        value_gradient = sum over queries of p output_gradient
 //   (Dao et al. 2022, Algorithm 4, by rows of the key)
+//
+// m, 1 / l and delta of a query are its `row_statistics` (see attention_delta.wgsl).
 //
 // A workgroup of 64 owns 32 keys of one key/value head and reads the queries that see them in tiles of 32, of every head
 // that reads the key/value head: sums are whole, and nothing is added atomically. Rows of a tile are keys, its columns
@@ -55,7 +57,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> key: array<Element>;
 @group(0) @binding(3) var<storage, read> value: array<Element>;
 @group(0) @binding(4) var<storage, read> output_gradient: array<Element>;
-@group(0) @binding(5) var<storage, read> row_statistics: array<f32>;
+@group(0) @binding(5) var<storage, read> row_statistics: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read_write> key_gradient: array<Element>;
 @group(0) @binding(7) var<storage, read_write> value_gradient: array<Element>;
 
@@ -96,8 +98,7 @@ fn main(
             + head * params.query_head_stride;
         let first_of_gradients = params.output_gradient_offset + batch * params.output_gradient_batch_stride
             + head * params.output_gradient_head_stride;
-        let statistics = (batch * params.heads + head) * params.query_length;
-        let deltas = statistics + params.batch * params.heads * params.query_length;
+        let first_statistics = (batch * params.heads + head) * params.query_length;
         for (var first_column = begin; first_column < params.query_length; first_column += TILE) {
             let queries = TileRows(first_of_queries, params.query_row_stride, first_column, last_query);
             let gradients = TileRows(first_of_gradients, params.output_gradient_row_stride, first_column, last_query);
@@ -118,18 +119,21 @@ fn main(
 
             // Queries past the end repeat the last one and have the weight 0.
             let columns = first_column + x + vec4<u32>(0u, 8u, 16u, 24u);
-            var log_sum_exp: vec4<f32>;
+            var largest: vec4<f32>;
+            var inverse_sum: vec4<f32>;
             var delta: vec4<f32>;
             for (var c = 0u; c < 4u; c++) {
-                let column = min(columns[c], last_query);
-                log_sum_exp[c] = row_statistics[statistics + column];
-                delta[c] = row_statistics[deltas + column];
+                let statistics = row_statistics[first_statistics + min(columns[c], last_query)];
+                largest[c] = statistics.x;
+                inverse_sum[c] = statistics.y;
+                delta[c] = statistics.z;
             }
             for (var r = 0u; r < 4u; r++) {
                 let first = vec4<u32>(first_query(first_row + r));
                 let visible = (columns >= first) & (columns < vec4<u32>(params.query_length));
                 let masked = select(vec4<f32>(MASKED), params.scale * scores[r], visible);
-                scores[r] = select(vec4<f32>(0.0), exp(masked - log_sum_exp), masked > vec4<f32>(INVISIBLE));
+                let weights = exp(masked - largest) * inverse_sum;
+                scores[r] = select(vec4<f32>(0.0), weights, masked > vec4<f32>(INVISIBLE));
                 weight_gradients[r] = scores[r] * (weight_gradients[r] - delta);
             }
 

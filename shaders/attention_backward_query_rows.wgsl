@@ -1,7 +1,10 @@
 // Attention backward to the query, several rows an invocation.
 //
-//   p = exp(scale query . key - log_sum_exp)      dp = output_gradient . value      ds = p (dp - delta)
+//   p = exp(scale query . key - m) / l      dp = output_gradient . value      ds = p (dp - delta)
 //   query_gradient = scale sum over keys of ds key           (Dao et al. 2022, Algorithm 4, by rows of the query)
+//
+// m, 1 / l and delta of a query are its `row_statistics` (see attention_delta.wgsl). 1 / l is the same for all keys of a
+// query and multiplies the sum at the end.
 //
 // Each invocation owns 2 queries, 8 apart, and reads key after key: lane 0 of a workgroup has queries 0 and 8, lane 1 has
 // 1 and 9, ... No workgroup memory, no barriers, no subgroups. `Row`, `Element` and the row operations are generated for
@@ -43,22 +46,23 @@ struct Params {
 @group(0) @binding(2) var<storage, read> key: array<Element>;
 @group(0) @binding(3) var<storage, read> value: array<Element>;
 @group(0) @binding(4) var<storage, read> output_gradient: array<Element>;
-@group(0) @binding(5) var<storage, read> row_statistics: array<f32>;
+@group(0) @binding(5) var<storage, read> row_statistics: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read_write> query_gradient: array<Element>;
 
 const WIDTH: u32 = 8u;
 const ROWS: u32 = 2u;
 
-fn score_gradient(product: f32, weight_gradient: f32, log_sum_exp: f32, delta: f32, visible: bool) -> f32 {
+// l times the gradient of a score.
+fn score_gradient(product: f32, weight_gradient: f32, statistics: vec4<f32>, visible: bool) -> f32 {
     let score = select(MASKED, params.scale * product, visible);
-    return select(0.0, exp(score - log_sum_exp) * (weight_gradient - delta), score > INVISIBLE);
+    return select(0.0, exp(score - statistics.x) * (weight_gradient - statistics.z), score > INVISIBLE);
 }
 
-fn finish(batch: u32, head: u32, index: u32, sum: Row) {
+fn finish(batch: u32, head: u32, index: u32, statistics: vec4<f32>, sum: Row) {
     if index < params.query_length {
         let first = params.query_gradient_offset + batch * params.query_gradient_batch_stride
             + head * params.query_gradient_head_stride + index * params.query_gradient_row_stride;
-        store_query_gradient(first, scaled_row(sum, params.scale));
+        store_query_gradient(first, scaled_row(sum, params.scale * statistics.y));
     }
 }
 
@@ -89,12 +93,9 @@ fn main(
         + head * params.output_gradient_head_stride;
     let gradient0 = load_output_gradient(gradients + min(row0, last_query) * params.output_gradient_row_stride);
     let gradient1 = load_output_gradient(gradients + min(row1, last_query) * params.output_gradient_row_stride);
-    let statistics = (batch * params.heads + head) * params.query_length;
-    let deltas = statistics + params.batch * params.heads * params.query_length;
-    let log_sum_exp0 = row_statistics[statistics + min(row0, last_query)];
-    let log_sum_exp1 = row_statistics[statistics + min(row1, last_query)];
-    let delta0 = row_statistics[deltas + min(row0, last_query)];
-    let delta1 = row_statistics[deltas + min(row1, last_query)];
+    let first_row = (batch * params.heads + head) * params.query_length;
+    let statistics0 = row_statistics[first_row + min(row0, last_query)];
+    let statistics1 = row_statistics[first_row + min(row1, last_query)];
     let visible0 = visible_keys(row0);
     let visible1 = visible_keys(row1);
 
@@ -110,11 +111,11 @@ fn main(
         let weight_gradient1 = dot_rows(gradient1, value_row);
         let score0 = dot_rows(query0, key_row);
         let score1 = dot_rows(query1, key_row);
-        let slope0 = score_gradient(score0, weight_gradient0, log_sum_exp0, delta0, index < visible0);
-        let slope1 = score_gradient(score1, weight_gradient1, log_sum_exp1, delta1, index < visible1);
+        let slope0 = score_gradient(score0, weight_gradient0, statistics0, index < visible0);
+        let slope1 = score_gradient(score1, weight_gradient1, statistics1, index < visible1);
         add_scaled_row(&sum0, slope0, key_row);
         add_scaled_row(&sum1, slope1, key_row);
     }
-    finish(batch, head, row0, sum0);
-    finish(batch, head, row1, sum1);
+    finish(batch, head, row0, statistics0, sum0);
+    finish(batch, head, row1, statistics1, sum1);
 }

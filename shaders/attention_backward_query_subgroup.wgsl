@@ -1,7 +1,10 @@
 // Attention backward to the query by subgroup broadcasts.
 //
-//   p = exp(scale query . key - log_sum_exp)      dp = output_gradient . value      ds = p (dp - delta)
+//   p = exp(scale query . key - m) / l      dp = output_gradient . value      ds = p (dp - delta)
 //   query_gradient = scale sum over keys of ds key           (Dao et al. 2022, Algorithm 4, by rows of the query)
+//
+// m, 1 / l and delta of a query are its `row_statistics` (see attention_delta.wgsl). 1 / l is the same for all keys of a
+// query and multiplies the sum at the end.
 //
 // Each lane owns 2 queries, 8 apart. Keys come in rounds of 8: a lane loads the key and the value of one, and hands them
 // to the others, so that one load of a vec4 serves 16 queries.
@@ -50,31 +53,31 @@ struct Params {
 @group(0) @binding(2) var<storage, read> key: array<Element>;
 @group(0) @binding(3) var<storage, read> value: array<Element>;
 @group(0) @binding(4) var<storage, read> output_gradient: array<Element>;
-@group(0) @binding(5) var<storage, read> row_statistics: array<f32>;
+@group(0) @binding(5) var<storage, read> row_statistics: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read_write> query_gradient: array<Element>;
 
 const WIDTH: u32 = 8u;
 const ROWS: u32 = 2u;
 
-// The gradients of four scores of one query, of the keys from `first_key` on.
+// l times the gradients of four scores of one query, of the keys from `first_key` on.
 fn score_gradients(
     products: vec4<f32>,
     weight_gradients: vec4<f32>,
-    statistics: vec2<f32>,
+    statistics: vec4<f32>,
     first_key: u32,
     visible: u32,
 ) -> vec4<f32> {
     let keys = first_key + vec4<u32>(0u, 1u, 2u, 3u);
     let scores = select(vec4<f32>(MASKED), params.scale * products, keys < vec4<u32>(visible));
-    let gradients = exp(scores - statistics.x) * (weight_gradients - statistics.y);
+    let gradients = exp(scores - statistics.x) * (weight_gradients - statistics.z);
     return select(vec4<f32>(0.0), gradients, scores > vec4<f32>(INVISIBLE));
 }
 
-fn finish(batch: u32, head: u32, index: u32, sum: Row) {
+fn finish(batch: u32, head: u32, index: u32, statistics: vec4<f32>, sum: Row) {
     if index < params.query_length {
         let first = params.query_gradient_offset + batch * params.query_gradient_batch_stride
             + head * params.query_gradient_head_stride + index * params.query_gradient_row_stride;
-        store_query_gradient(first, scaled_row(sum, params.scale));
+        store_query_gradient(first, scaled_row(sum, params.scale * statistics.y));
     }
 }
 
@@ -105,12 +108,9 @@ fn main(
         + head * params.output_gradient_head_stride;
     let gradient0 = load_output_gradient(gradients + min(row0, last_query) * params.output_gradient_row_stride);
     let gradient1 = load_output_gradient(gradients + min(row1, last_query) * params.output_gradient_row_stride);
-    let statistics = (batch * params.heads + head) * params.query_length;
-    let deltas = statistics + params.batch * params.heads * params.query_length;
-    let log_sum_exp0 = row_statistics[statistics + min(row0, last_query)];
-    let log_sum_exp1 = row_statistics[statistics + min(row1, last_query)];
-    let delta0 = row_statistics[deltas + min(row0, last_query)];
-    let delta1 = row_statistics[deltas + min(row1, last_query)];
+    let first_row = (batch * params.heads + head) * params.query_length;
+    let statistics0 = row_statistics[first_row + min(row0, last_query)];
+    let statistics1 = row_statistics[first_row + min(row1, last_query)];
     let visible0 = visible_keys(row0);
     let visible1 = visible_keys(row1);
 
@@ -119,8 +119,6 @@ fn main(
     let keys = params.key_offset + batch * params.key_batch_stride + key_head * params.key_head_stride;
     let values = params.value_offset + batch * params.value_batch_stride + key_head * params.value_head_stride;
     let end = visible_keys(min((block + 1u) * ROWS * WIDTH - 1u, last_query));
-    let statistics0 = vec2<f32>(log_sum_exp0, delta0);
-    let statistics1 = vec2<f32>(log_sum_exp1, delta1);
     for (var index = 0u; index < end; index += WIDTH) {
         // Keys past the end repeat the last one and have the weight 0.
         let own = min(index + lane, params.key_length - 1u);
@@ -137,6 +135,6 @@ fn main(
         );
         accumulate(&sum0, &sum1, eight0, eight1, key_row);
     }
-    finish(batch, head, row0, sum0);
-    finish(batch, head, row1, sum1);
+    finish(batch, head, row0, statistics0, sum0);
+    finish(batch, head, row1, statistics1, sum1);
 }

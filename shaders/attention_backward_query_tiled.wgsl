@@ -1,7 +1,10 @@
 // Attention backward to the query by tiles.
 //
-//   p = exp(scale query . key - log_sum_exp)      dp = output_gradient . value      ds = p (dp - delta)
+//   p = exp(scale query . key - m) / l      dp = output_gradient . value      ds = p (dp - delta)
 //   query_gradient = scale sum over keys of ds key           (Dao et al. 2022, Algorithm 4, by rows of the query)
+//
+// m, 1 / l and delta of a query are its `row_statistics` (see attention_delta.wgsl). 1 / l is the same for all keys of a
+// query and multiplies the sum at the end.
 //
 // A workgroup of 64 owns 32 queries of one head and reads the keys they see in tiles of 32. Who owns which scores and
 // sums of a tile, and what lies in workgroup memory: see common/attention_tile.wgsl.
@@ -48,7 +51,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> key: array<Element>;
 @group(0) @binding(3) var<storage, read> value: array<Element>;
 @group(0) @binding(4) var<storage, read> output_gradient: array<Element>;
-@group(0) @binding(5) var<storage, read> row_statistics: array<f32>;
+@group(0) @binding(5) var<storage, read> row_statistics: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read_write> query_gradient: array<Element>;
 
 @compute @workgroup_size(INVOCATIONS)
@@ -81,14 +84,10 @@ fn main(
 
     // Queries past the end repeat the last one and are not stored.
     let first_row = block * TILE + 4u * y;
-    let statistics = (batch * params.heads + head) * params.query_length;
-    let deltas = statistics + params.batch * params.heads * params.query_length;
-    var log_sum_exp: vec4<f32>;
-    var delta: vec4<f32>;
+    let first_statistics = (batch * params.heads + head) * params.query_length;
+    var statistics: array<vec4<f32>, 4>;
     for (var r = 0u; r < 4u; r++) {
-        let row = min(first_row + r, last_query);
-        log_sum_exp[r] = row_statistics[statistics + row];
-        delta[r] = row_statistics[deltas + row];
+        statistics[r] = row_statistics[first_statistics + min(first_row + r, last_query)];
     }
 
     var sums: array<vec4<f32>, 4u * SLICES>;
@@ -115,7 +114,7 @@ fn main(
         for (var r = 0u; r < 4u; r++) {
             let visible = columns < vec4<u32>(visible_keys(first_row + r));
             let masked = select(vec4<f32>(MASKED), params.scale * scores[r], visible);
-            let gradient = exp(masked - log_sum_exp[r]) * (weight_gradients[r] - delta[r]);
+            let gradient = exp(masked - statistics[r].x) * (weight_gradients[r] - statistics[r].z);
             scores[r] = select(vec4<f32>(0.0), gradient, masked > vec4<f32>(INVISIBLE));
         }
         share_weights(scores, y, x);
@@ -133,8 +132,9 @@ fn main(
         if row < params.query_length && x < SLICE {
             let first = params.query_gradient_offset + batch * params.query_gradient_batch_stride
                 + head * params.query_gradient_head_stride + row * params.query_gradient_row_stride;
+            let factor = params.scale * statistics[r].y;
             for (var slice = 0u; slice < SLICES; slice++) {
-                store_query_gradient_chunk(first, slice * SLICE + x, params.scale * sums[4u * slice + r]);
+                store_query_gradient_chunk(first, slice * SLICE + x, factor * sums[4u * slice + r]);
             }
         }
     }

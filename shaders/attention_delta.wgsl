@@ -1,5 +1,8 @@
-// Row statistics for the backward passes: row_statistics[0] = log_sum_exp, row_statistics[1] = output_gradient . output
-// (the `delta` of Dao 2023, Algorithm 2), both [B, H, Tq], packed in one buffer to save a binding.
+// Row statistics for the backward passes, one vec4 a query: the largest score m and 1 / l of the forward pass, with which
+// a weight is exp(s - m) / l, and delta = output_gradient . output (Dao 2023, Algorithm 2). One load reads all three. A
+// query that sees nothing has 0 for 1 / l, so that all its weights are 0.
+//
+//   softmax_statistics [2, B, H, Tq]: m, then l        ->        row_statistics [B, H, Tq, 4]: (m, 1 / l, delta, 0)
 //
 // One invocation owns one query. `Row`, `Element` and the row operations are generated for the class of the head
 // dimension.
@@ -22,8 +25,8 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> output: array<Element>;
 @group(0) @binding(2) var<storage, read> output_gradient: array<Element>;
-@group(0) @binding(3) var<storage, read> log_sum_exp: array<f32>;
-@group(0) @binding(4) var<storage, read_write> row_statistics: array<f32>;
+@group(0) @binding(3) var<storage, read> softmax_statistics: array<f32>;
+@group(0) @binding(4) var<storage, read_write> row_statistics: array<vec4<f32>>;
 
 const WIDTH: u32 = 64u;
 
@@ -49,6 +52,8 @@ fn main(
         params.output_gradient_offset + batch * params.output_gradient_batch_stride
             + head * params.output_gradient_head_stride + row * params.output_gradient_row_stride
     );
-    row_statistics[index] = log_sum_exp[index];
-    row_statistics[count + index] = dot_rows(output_row, gradient_row);
+    let sum = softmax_statistics[count + index];
+    let inverse_sum = select(1.0 / sum, 0.0, sum == 0.0);
+    let delta = dot_rows(output_row, gradient_row);
+    row_statistics[index] = vec4<f32>(softmax_statistics[index], inverse_sum, delta, 0.0);
 }

@@ -1,4 +1,6 @@
-// Attention forward by subgroup broadcasts: output = softmax(scale query key^T) value, and its log-sum-exp.
+// Attention forward by subgroup broadcasts: output = softmax(scale query key^T) value, its log-sum-exp, and the two
+// numbers that the log-sum-exp is made of. The backward passes read those: the sum of a large and a small number would
+// round the small one away.
 //
 // Each lane owns 4 queries, 8 apart. Keys come in rounds of 8: a lane loads the row of one key, and hands it to the
 // others, so that one load of a vec4 serves 32 queries. One rescaling a round (Dao et al. 2022, Algorithm 1): m is the
@@ -45,6 +47,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read> value: array<Element>;
 @group(0) @binding(4) var<storage, read_write> output: array<Element>;
 @group(0) @binding(5) var<storage, read_write> log_sum_exp: array<f32>;
+@group(0) @binding(6) var<storage, read_write> softmax_statistics: array<f32>;
 
 const WIDTH: u32 = 8u;
 const ROWS: u32 = 4u;
@@ -85,6 +88,9 @@ fn finish(batch: u32, head: u32, index: u32, softmax: Softmax, sum: Row) {
         store_output(first, scaled_row(sum, select(0.0, 1.0 / softmax.sum, seen)));
         let statistics = (batch * params.heads + head) * params.query_length + index;
         log_sum_exp[statistics] = select(MASKED, softmax.largest + log(softmax.sum), seen);
+        softmax_statistics[statistics] = select(MASKED, softmax.largest, seen);
+        let sums = params.batch * params.heads * params.query_length;
+        softmax_statistics[sums + statistics] = softmax.sum;
     }
 }
 

@@ -1,5 +1,7 @@
-// Attention forward by tiles: output = softmax(scale query key^T) value, and its log-sum-exp (Dao et al. 2022,
-// Algorithm 1; the order of loops is that of Dao 2023: a workgroup keeps its queries and goes through the keys).
+// Attention forward by tiles: output = softmax(scale query key^T) value, its log-sum-exp, and the two numbers that the
+// log-sum-exp is made of (Dao et al. 2022, Algorithm 1; the order of loops is that of Dao 2023: a workgroup keeps its
+// queries and goes through the keys). The backward passes read those two: the sum of a large and a small number would
+// round the small one away.
 //
 // A workgroup of 64 owns 32 queries of one head and reads the keys they see in tiles of 32. Who owns which scores and
 // sums of a tile, and what lies in workgroup memory: see common/attention_tile.wgsl. The 8 invocations of a row agree on
@@ -44,6 +46,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read> value: array<Element>;
 @group(0) @binding(4) var<storage, read_write> output: array<Element>;
 @group(0) @binding(5) var<storage, read_write> log_sum_exp: array<f32>;
+@group(0) @binding(6) var<storage, read_write> softmax_statistics: array<f32>;
 
 // What each of the 8 invocations of a row has to say of it.
 var<workgroup> row_parts: array<f32, TILE * 8u>;
@@ -147,6 +150,8 @@ fn main(
             if x == 0u {
                 let statistics = (batch * params.heads + head) * params.query_length + row;
                 log_sum_exp[statistics] = select(MASKED, largest[r] + log(sum), seen);
+                softmax_statistics[statistics] = select(MASKED, largest[r], seen);
+                softmax_statistics[params.batch * params.heads * params.query_length + statistics] = sum;
             }
         }
     }

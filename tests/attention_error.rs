@@ -139,20 +139,22 @@ fn parameters() -> Parameters {
 
 const OUTPUT: usize = 3;
 
-/// Query, key, value, output and log-sum-exp, and the one launch.
+/// Query, key, value, output and what the forward pass says of its softmax, and the one launch.
 fn tape(design: Option<DesignInfo>) -> Tape {
     let rows = (LENGTH * HEAD_DIM) as u64;
-    let buffers: Vec<TapeBuffer> =
-        [("query", rows), ("key", rows), ("value", rows), ("output", rows), ("log-sum-exp", LENGTH as u64)]
-            .into_iter()
-            .map(|(name, elements)| TapeBuffer {
-                name: name.into(),
-                elements,
-                kind: ElementKind::Real,
-                category: Category::Workspace,
-                persistent: true,
-            })
-            .collect();
+    let length = LENGTH as u64;
+    let statistics = [("log_sum_exp", length), ("softmax_statistics", 2 * length)];
+    let buffers: Vec<TapeBuffer> = [("query", rows), ("key", rows), ("value", rows), ("output", rows)]
+        .into_iter()
+        .chain(statistics)
+        .map(|(name, elements)| TapeBuffer {
+            name: name.into(),
+            elements,
+            kind: ElementKind::Real,
+            category: Category::Workspace,
+            persistent: true,
+        })
+        .collect();
     let operands =
         (0..buffers.len()).map(|buffer| BufferWindow { buffer, offset: 0, bytes: buffers[buffer].bytes() }).collect();
     let launch = Launch::new(&KERNEL, design, parameters(), operands, "attention");

@@ -15,7 +15,7 @@ pub static KERNEL: Kernel = Kernel::of::<AttentionBackwardKeyValue>();
 
 crate::kernel_parameters! {
     /// Operands: `query [B, H, Tq, D]`, `key [B, Hkv, Tk, D]`, `value [B, Hkv, Tk, D]`, `output_gradient [B, H, Tq, D]`,
-    /// `row_statistics [2, B, H, Tq]` (contiguous, of [`super::attention_delta`]), `key_gradient [B, Hkv, Tk, D]`,
+    /// `row_statistics [B, H, Tq, 4]` (contiguous, of [`super::attention_delta`]), `key_gradient [B, Hkv, Tk, D]`,
     /// `value_gradient [B, Hkv, Tk, D]`; rows by offset and strides in elements.
     pub struct Parameters {
         batch: u32,
@@ -182,9 +182,14 @@ fn workgroups(parameters: &Parameters, keys: u64) -> [u64; 3] {
 
 const ROWS_MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "the log-sum-exp is rounded to one number",
+        original: "exp(score - statistics.x) * statistics.y",
+        replacement: "exp(score - (statistics.x - log(statistics.y)))",
+    },
+    Mutant {
         name: "the diagonal is masked",
-        original: "log_sum_exp, index >= first1)",
-        replacement: "log_sum_exp, index > first1)",
+        original: "statistics, index >= first1)",
+        replacement: "statistics, index > first1)",
     },
     Mutant {
         name: "delta is left out",
@@ -194,8 +199,8 @@ const ROWS_MUTANTS: &[Mutant] = &[
     Mutant { name: "the scale is left out", original: "scaled_row(key_sum, params.scale)", replacement: "key_sum" },
     Mutant {
         name: "masked queries keep a weight",
-        original: "select(0.0, exp(score - log_sum_exp), score > INVISIBLE)",
-        replacement: "exp(params.scale * product - log_sum_exp)",
+        original: "select(MASKED, params.scale * product, visible)",
+        replacement: "params.scale * product",
     },
     Mutant {
         name: "only the first query head of a group is added",
@@ -215,6 +220,11 @@ const ROWS_MUTANTS: &[Mutant] = &[
 ];
 
 const TILED_MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "the log-sum-exp is rounded to one number",
+        original: "exp(masked - largest) * inverse_sum",
+        replacement: "exp(masked - (largest - log(inverse_sum)))",
+    },
     Mutant {
         name: "weights are read before all are shared",
         original: "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
@@ -278,14 +288,19 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 workgroups: |parameters| workgroups(parameters, 16),
                 mutants: &[
                     Mutant {
+                        name: "the log-sum-exp is rounded to one number",
+                        original: "exp(scores - largest) * inverse_sum",
+                        replacement: "exp(scores - (largest - log(inverse_sum)))",
+                    },
+                    Mutant {
                         name: "the diagonal is masked",
-                        original: "weights_of_eight(scores.r1, log_sum_exp, index, first1)",
-                        replacement: "weights_of_eight(scores.r1, log_sum_exp, index, first1 + 1u)",
+                        original: "weights_of_eight(scores.r1, statistics, index, first1)",
+                        replacement: "weights_of_eight(scores.r1, statistics, index, first1 + 1u)",
                     },
                     Mutant {
                         name: "the second four queries are masked as the first",
-                        original: "log_sum_exp.high, index + 4u, first)",
-                        replacement: "log_sum_exp.high, index, first)",
+                        original: "inverse_sum.high, index + 4u, first)",
+                        replacement: "inverse_sum.high, index, first)",
                     },
                     Mutant {
                         name: "queries past the end count",
@@ -410,7 +425,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
         let elements = (2 * shape.query_rows() + 4 * shape.key_rows()) * u64::from(shape.head_dim);
         Cost {
             flops: 8 * shape.visible_pairs() * u64::from(shape.head_dim),
-            bytes: 4 * (elements + 2 * shape.query_rows()),
+            bytes: 4 * (elements + 4 * shape.query_rows()),
         }
     }
 

@@ -14,7 +14,7 @@ pub static KERNEL: Kernel = Kernel::of::<AttentionBackwardQuery>();
 
 crate::kernel_parameters! {
     /// Operands: `query [B, H, Tq, D]`, `key [B, Hkv, Tk, D]`, `value [B, Hkv, Tk, D]`, `output_gradient [B, H, Tq, D]`,
-    /// `row_statistics [2, B, H, Tq]` (contiguous, of [`super::attention_delta`]), `query_gradient [B, H, Tq, D]`; rows by
+    /// `row_statistics [B, H, Tq, 4]` (contiguous, of [`super::attention_delta`]), `query_gradient [B, H, Tq, D]`; rows by
     /// offset and strides in elements. A query that sees no key gets the gradient 0.
     pub struct Parameters {
         batch: u32,
@@ -153,9 +153,15 @@ fn workgroups(parameters: &Parameters, queries: u64) -> [u64; 3] {
 }
 
 const ROWS_MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "the log-sum-exp is rounded to one number",
+        original: "let statistics1 = row_statistics[first_row + min(row1, last_query)];",
+        replacement: "let exact1 = row_statistics[first_row + min(row1, last_query)];\n    \
+                      let statistics1 = vec4<f32>(exact1.x - log(exact1.y), 1.0, exact1.zw);",
+    },
     Mutant { name: "the diagonal is masked", original: "index < visible1)", replacement: "index + 1u < visible1)" },
-    Mutant { name: "delta is left out", original: "(weight_gradient - delta)", replacement: "weight_gradient" },
-    Mutant { name: "the scale is left out", original: "scaled_row(sum, params.scale)", replacement: "sum" },
+    Mutant { name: "delta is left out", original: "(weight_gradient - statistics.z)", replacement: "weight_gradient" },
+    Mutant { name: "the scale is left out", original: "params.scale * statistics.y", replacement: "statistics.y" },
     Mutant {
         name: "queries past the end are written",
         original: "if index < params.query_length {",
@@ -174,6 +180,12 @@ const ROWS_MUTANTS: &[Mutant] = &[
 ];
 
 const TILED_MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "the log-sum-exp is rounded to one number",
+        original: "statistics[r] = row_statistics[first_statistics + min(first_row + r, last_query)];",
+        replacement: "let exact = row_statistics[first_statistics + min(first_row + r, last_query)];\n        \
+                      statistics[r] = vec4<f32>(exact.x - log(exact.y), 1.0, exact.zw);",
+    },
     Mutant {
         name: "weights are read before all are shared",
         original: "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
@@ -196,7 +208,7 @@ const TILED_MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "delta is left out",
-        original: "(weight_gradients[r] - delta[r])",
+        original: "(weight_gradients[r] - statistics[r].z)",
         replacement: "weight_gradients[r]",
     },
     Mutant {
@@ -256,14 +268,20 @@ impl KernelDefinition for AttentionBackwardQuery {
                         replacement: "gradients",
                     },
                     Mutant {
+                        name: "the log-sum-exp is rounded to one number",
+                        original: "let statistics1 = row_statistics[first_row + min(row1, last_query)];",
+                        replacement: "let exact1 = row_statistics[first_row + min(row1, last_query)];\n    \
+                                      let statistics1 = vec4<f32>(exact1.x - log(exact1.y), 1.0, exact1.zw);",
+                    },
+                    Mutant {
                         name: "delta is left out",
-                        original: "(weight_gradients - statistics.y)",
+                        original: "(weight_gradients - statistics.z)",
                         replacement: "weight_gradients",
                     },
                     Mutant {
                         name: "the scale is left out",
-                        original: "scaled_row(sum, params.scale)",
-                        replacement: "sum",
+                        original: "params.scale * statistics.y",
+                        replacement: "statistics.y",
                     },
                     Mutant {
                         name: "queries past the end are written",
@@ -367,7 +385,7 @@ impl KernelDefinition for AttentionBackwardQuery {
         let elements = (3 * shape.query_rows() + 2 * shape.key_rows()) * u64::from(shape.head_dim);
         Cost {
             flops: 6 * shape.visible_pairs() * u64::from(shape.head_dim),
-            bytes: 4 * (elements + 2 * shape.query_rows()),
+            bytes: 4 * (elements + 4 * shape.query_rows()),
         }
     }
 

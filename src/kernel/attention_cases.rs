@@ -78,24 +78,25 @@ impl Input {
 /// The results of the forward pass, as a backward pass reads them.
 pub struct Forward {
     pub output: Input,
-    pub log_sum_exp: Vec<f32>,
+    pub softmax_statistics: Vec<f32>,
     pub row_statistics: Vec<f32>,
 }
 
 impl Setup {
-    /// Output, log-sum-exp and delta by the reference.
+    /// Output, statistics of the softmax and delta by the reference.
     pub fn forward(&self) -> Forward {
         let (view, elements) = self.query_side;
         let mut output = vec![f32::NAN; elements];
         let mut log_sum_exp = vec![0.0; self.shape.query_rows() as usize];
+        let mut softmax_statistics = vec![0.0; 2 * log_sum_exp.len()];
         let (query, key, value) = (self.query.rows(), self.key.rows(), self.value.rows());
         let mut rows = RowsMut { elements: &mut output, view };
-        reference::forward(&self.shape, &query, &key, &value, &mut rows, &mut log_sum_exp);
-        let mut row_statistics = vec![0.0; 2 * log_sum_exp.len()];
+        reference::forward(&self.shape, &query, &key, &value, &mut rows, &mut log_sum_exp, &mut softmax_statistics);
+        let mut row_statistics = vec![0.0; 4 * log_sum_exp.len()];
         let output = Input { elements: output, view };
         let gradient = self.output_gradient.rows();
-        reference::row_statistics(&self.shape, &output.rows(), &gradient, &log_sum_exp, &mut row_statistics);
-        Forward { output, log_sum_exp, row_statistics }
+        reference::row_statistics(&self.shape, &output.rows(), &gradient, &softmax_statistics, &mut row_statistics);
+        Forward { output, softmax_statistics, row_statistics }
     }
 }
 
@@ -130,6 +131,12 @@ pub fn setups() -> Vec<Setup> {
         (1, 2, 2, 48, 48, 16, true, Contiguous, LargeScores),
         (1, 2, 2, 48, 48, 16, false, Contiguous, LargeScores),
         (1, 2, 1, 48, 48, 16, true, Packed, LargeNegativeScores),
+        (1, 4, 2, 24, 57, 16, true, Packed, LargeScores),
+        (1, 2, 1, 57, 24, 12, true, Contiguous, LargeScores),
+        (2, 2, 1, 19, 70, 13, false, Unaligned, LargeScores),
+        (1, 4, 2, 40, 44, 16, true, Contiguous, LargeNegativeScores),
+        (2, 4, 2, 60, 40, 16, true, Packed, LargeNegativeScores),
+        (1, 2, 1, 40, 40, 15, true, Unaligned, LargeNegativeScores),
         (1, 1, 1, 20, 20, 16, true, Contiguous, BarelyVisible),
         (2, 4, 4, 64, 64, 32, true, Packed, Normal),
         (2, 6, 2, 33, 33, 32, false, Packed, Normal),

@@ -1,5 +1,5 @@
-//! Row statistics for the backward passes of fused attention: the log-sum-exp of each query, and
-//! `delta = output_gradient . output` (Dao 2023, Algorithm 2), packed in one buffer.
+//! Row statistics for the backward passes of fused attention: the largest score `m` and `1 / l` of each query, and
+//! `delta = output_gradient . output` (Dao 2023, Algorithm 2), packed so that one load reads all three.
 
 use super::attention_cases::setups;
 use super::attention_reference::{self as reference, Rows};
@@ -15,7 +15,8 @@ pub static KERNEL: Kernel = Kernel::of::<AttentionDelta>();
 
 crate::kernel_parameters! {
     /// Operands: `output [B, H, Tq, D]` and `output_gradient [B, H, Tq, D]`, rows by offset and strides in elements,
-    /// `log_sum_exp [B, H, Tq]` and `row_statistics [2, B, H, Tq]`, contiguous.
+    /// `softmax_statistics [2, B, H, Tq]` as [`super::attention_forward`] writes it and `row_statistics [B, H, Tq, 4]`,
+    /// contiguous. The four numbers of a query are `m`, `1 / l` (0 where it sees no key), delta, and 0.
     pub struct Parameters {
         batch: u32,
         heads: u32,
@@ -89,14 +90,19 @@ fn workgroups(parameters: &Parameters) -> [u64; 3] {
 
 const MUTANTS: &[Mutant] = &[
     Mutant {
-        name: "the log-sum-exp is not copied",
-        original: "row_statistics[index] = log_sum_exp[index];",
-        replacement: "",
+        name: "the largest score and the sum are swapped",
+        original: "let sum = softmax_statistics[count + index];",
+        replacement: "let sum = softmax_statistics[index];",
     },
     Mutant {
-        name: "delta lies one element off",
-        original: "row_statistics[count + index]",
-        replacement: "row_statistics[count + index + 1u]",
+        name: "the statistics lie one query off",
+        original: "row_statistics[index] = vec4",
+        replacement: "row_statistics[index + 1u] = vec4",
+    },
+    Mutant {
+        name: "a query that sees nothing divides by its sum",
+        original: "select(1.0 / sum, 0.0, sum == 0.0)",
+        replacement: "1.0 / sum",
     },
     Mutant {
         name: "rows past the end are written",
@@ -152,20 +158,20 @@ impl KernelDefinition for AttentionDelta {
     }
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
-        let (output, output_gradient, log_sum_exp) = (operands.real(0), operands.real(1), operands.real(2));
+        let (output, output_gradient, softmax_statistics) = (operands.real(0), operands.real(1), operands.real(2));
         let mut row_statistics = operands.real_mut(3);
         reference::row_statistics(
             &parameters.shape(),
             &Rows { elements: &output, view: parameters.output() },
             &Rows { elements: &output_gradient, view: parameters.output_gradient() },
-            &log_sum_exp,
+            &softmax_statistics,
             &mut row_statistics,
         );
     }
 
     fn cost(parameters: &Parameters) -> Cost {
         let (rows, head_dim) = (parameters.shape().query_rows(), u64::from(parameters.head_dim));
-        Cost { flops: 2 * rows * head_dim, bytes: 4 * rows * (2 * head_dim + 3) }
+        Cost { flops: 2 * rows * head_dim, bytes: 4 * rows * (2 * head_dim + 6) }
     }
 
     fn cases() -> Vec<Case> {
@@ -178,7 +184,7 @@ impl KernelDefinition for AttentionDelta {
                 let operands = vec![
                     Operand::Input(forward.output.elements),
                     Operand::Input(setup.output_gradient.elements),
-                    Operand::Input(forward.log_sum_exp),
+                    Operand::Input(forward.softmax_statistics),
                     Operand::Output(forward.row_statistics.len()),
                 ];
                 Case::new(setup.name, parameters, operands, Tolerance::new(4e-6 * setup.magnitudes.value, 1e-6))

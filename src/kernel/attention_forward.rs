@@ -16,8 +16,12 @@ pub static KERNEL: Kernel = Kernel::of::<AttentionForward>();
 
 crate::kernel_parameters! {
     /// Operands: `query [B, H, Tq, D]`, `key [B, Hkv, Tk, D]`, `value [B, Hkv, Tk, D]`, `output [B, H, Tq, D]`, each
-    /// by offset and strides in elements, and `log_sum_exp [B, H, Tq]`, contiguous. Query head `h` reads key/value head
-    /// `h / (heads / key_value_heads)`. A query that sees no key gets the output 0 and the log-sum-exp -2^127.
+    /// by offset and strides in elements, and, contiguous, `log_sum_exp [B, H, Tq]` and `softmax_statistics
+    /// [2, B, H, Tq]`: the largest score `m` of each query, then its `l = sum(exp(s - m))`. Query head `h` reads key/value
+    /// head `h / (heads / key_value_heads)`. A query that sees no key gets the output 0, log-sum-exp and `m` -2^127, `l` 0.
+    ///
+    /// `log_sum_exp = m + ln(l)` is for whoever wants to know it. The backward passes read `m` and `l`: near a score of
+    /// 28,000 their sum in f32 is off by up to 0.001, and weights computed from it would be as well.
     pub struct Parameters {
         batch: u32,
         heads: u32,
@@ -204,7 +208,7 @@ pub struct AttentionForward;
 impl KernelDefinition for AttentionForward {
     type Parameters = Parameters;
     const NAME: &'static str = "attention_forward";
-    const WRITES: &'static [usize] = &[3, 4];
+    const WRITES: &'static [usize] = &[3, 4, 5];
 
     fn designs() -> &'static [Design<Parameters>] {
         static DESIGNS: &[Design<Parameters>] = &[
@@ -333,6 +337,7 @@ impl KernelDefinition for AttentionForward {
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (query, key, value) = (operands.real(0), operands.real(1), operands.real(2));
         let (mut output, mut log_sum_exp) = (operands.real_mut(3), operands.real_mut(4));
+        let mut softmax_statistics = operands.real_mut(5);
         reference::forward(
             &parameters.shape(),
             &Rows { elements: &query, view: parameters.query() },
@@ -340,6 +345,7 @@ impl KernelDefinition for AttentionForward {
             &Rows { elements: &value, view: parameters.value() },
             &mut RowsMut { elements: &mut output, view: parameters.output() },
             &mut log_sum_exp,
+            &mut softmax_statistics,
         );
     }
 
@@ -348,7 +354,7 @@ impl KernelDefinition for AttentionForward {
         let elements = (2 * shape.query_rows() + 2 * shape.key_rows()) * u64::from(shape.head_dim);
         Cost {
             flops: 4 * shape.visible_pairs() * u64::from(shape.head_dim),
-            bytes: 4 * (elements + shape.query_rows()),
+            bytes: 4 * (elements + 3 * shape.query_rows()),
         }
     }
 
@@ -365,6 +371,7 @@ impl KernelDefinition for AttentionForward {
                     Operand::Input(setup.value.elements),
                     Operand::Output(elements),
                     Operand::Output(shape.query_rows() as usize),
+                    Operand::Output(2 * shape.query_rows() as usize),
                 ];
                 Case::new(setup.name, parameters, operands, Tolerance::new(2e-6 * setup.magnitudes.value, 2e-6))
             })

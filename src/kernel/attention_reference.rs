@@ -1,9 +1,12 @@
 //! Textbook attention in f64: for each query the scores of all its keys are written down, then used.
 //!
 //! Forward: `s = scale q . k` over the visible keys, `weights = softmax(s)`, `output = weights . value`, and
-//! `log_sum_exp = ln(sum(exp(s)))` (Vaswani et al. 2017, section 3.2.1). Backward: with `p = exp(s - log_sum_exp)`,
-//! `delta = output_gradient . output` and `dp = output_gradient . v`, the gradient of a score is `ds = p (dp - delta)`
-//! (Dao et al. 2022, appendix B.2).
+//! `log_sum_exp = ln(sum(exp(s)))` (Vaswani et al. 2017, section 3.2.1). Backward: with `p = exp(s - m) / l`, where `m` is
+//! the largest score and `l = sum(exp(s - m))`, `delta = output_gradient . output` and `dp = output_gradient . v`, the
+//! gradient of a score is `ds = p (dp - delta)` (Dao et al. 2022, appendix B.2).
+//!
+//! `m` and `l` are stored, and not only `log_sum_exp = m + ln(l)`: near a score of 28,000 that sum in f32 is off by up to
+//! 0.001, and so would every weight be.
 
 use super::attention_shape::{AttentionShape, INVISIBLE_SCORE, MASKED_SCORE, RowView};
 use crate::tape::Real;
@@ -80,14 +83,15 @@ fn add_scaled(sum: &mut [f64], factor: f64, row: &[f64]) {
     }
 }
 
-/// `p[j] = exp(scores[j] - log_sum_exp)` in place; a score that counts as masked gives 0.
-fn weights_in_place(scores: &mut [f64], log_sum_exp: f64) {
+/// `p[j] = factor * exp(scores[j] - largest)` in place; a score that counts as masked gives 0.
+fn weights_in_place(scores: &mut [f64], largest: f64, factor: f64) {
     for score in scores {
-        *score = if *score > INVISIBLE_SCORE { (*score - log_sum_exp).exp() } else { 0.0 };
+        *score = if *score > INVISIBLE_SCORE { (*score - largest).exp() * factor } else { 0.0 };
     }
 }
 
-/// Attention output `[B, H, Tq, D]` and log-sum-exp `[B, H, Tq]`. A query that sees nothing gives 0 and `-2^127`.
+/// Attention output `[B, H, Tq, D]`, log-sum-exp `[B, H, Tq]`, and `softmax_statistics [2, B, H, Tq]`: the largest score
+/// `m`, then `l = sum(exp(s - m))`. A query that sees nothing gives the output 0, log-sum-exp and `m` -2^127, and `l` 0.
 pub fn forward<S: Real>(
     shape: &AttentionShape,
     query: &Rows<'_, S>,
@@ -95,46 +99,54 @@ pub fn forward<S: Real>(
     value: &Rows<'_, S>,
     output: &mut RowsMut<'_, S>,
     log_sum_exp: &mut [S],
+    softmax_statistics: &mut [S],
 ) {
+    let rows = shape.query_rows() as usize;
     let mut scores = vec![0.0; shape.key_length as usize];
     for_each_query_head(shape, key, value, |batch, head, keys, values| {
         for row in 0..shape.query_length {
             let scores = &mut scores[..shape.visible_keys(row) as usize];
             keys.products(&query.row(batch, head, row, shape.head_dim), shape.scale, scores);
-            let largest = scores.iter().copied().fold(MASKED_SCORE, f64::max);
-            weights_in_place(scores, largest);
+            // Rounded as it is stored, since the sum belongs to what the backward passes read.
+            let largest = S::from_f64(scores.iter().copied().fold(MASKED_SCORE, f64::max));
+            weights_in_place(scores, largest.to_f64(), 1.0);
             let sum: f64 = scores.iter().sum();
             let mut context = vec![0.0; shape.head_dim as usize];
-            let mut log_sum = MASKED_SCORE;
+            let at = statistics_index(shape, batch, head, row);
+            (log_sum_exp[at], softmax_statistics[at]) = (S::from_f64(MASKED_SCORE), S::from_f64(MASKED_SCORE));
+            softmax_statistics[rows + at] = S::from_f64(sum);
             if sum > 0.0 {
                 for (index, &weight) in scores.iter().enumerate() {
                     add_scaled(&mut context, weight / sum, values.row(index, shape.head_dim as usize));
                 }
-                log_sum = largest + sum.ln();
+                log_sum_exp[at] = S::from_f64(largest.to_f64() + sum.ln());
+                softmax_statistics[at] = largest;
             }
             output.store(batch, head, row, &context);
-            log_sum_exp[statistics_index(shape, batch, head, row)] = S::from_f64(log_sum);
         }
     });
 }
 
-/// `row_statistics [2, B, H, Tq]`: the log-sum-exp of each query, then `delta = output_gradient . output`.
+/// `row_statistics [B, H, Tq, 4]`: `m`, `1 / l` (0 where the query sees nothing), `delta = output_gradient . output`, 0.
 pub fn row_statistics<S: Real>(
     shape: &AttentionShape,
     output: &Rows<'_, S>,
     output_gradient: &Rows<'_, S>,
-    log_sum_exp: &[S],
+    softmax_statistics: &[S],
     row_statistics: &mut [S],
 ) {
     let rows = shape.query_rows() as usize;
-    row_statistics[..rows].copy_from_slice(&log_sum_exp[..rows]);
     for batch in 0..shape.batch {
         for head in 0..shape.heads {
             for row in 0..shape.query_length {
                 let gradient = output_gradient.row(batch, head, row, shape.head_dim);
                 let context = output.row(batch, head, row, shape.head_dim);
                 let delta: f64 = gradient.iter().zip(&context).map(|(a, b)| a * b).sum();
-                row_statistics[rows + statistics_index(shape, batch, head, row)] = S::from_f64(delta);
+                let at = statistics_index(shape, batch, head, row);
+                let (largest, sum) = (softmax_statistics[at], softmax_statistics[rows + at].to_f64());
+                let inverse_sum = S::from_f64(if sum == 0.0 { 0.0 } else { 1.0 / sum });
+                let of_row = [largest, inverse_sum, S::from_f64(delta), S::from_f64(0.0)];
+                row_statistics[4 * at..4 * at + 4].copy_from_slice(&of_row);
             }
         }
     }
@@ -156,15 +168,7 @@ pub fn backward_query<S: Real>(
             let vector = query.row(batch, head, row, shape.head_dim);
             let gradient = output_gradient.row(batch, head, row, shape.head_dim);
             let at = statistics_index(shape, batch, head, row);
-            score_row.differentiate(
-                shape,
-                row,
-                &vector,
-                &gradient,
-                keys,
-                values,
-                statistics(shape, row_statistics, at),
-            );
+            score_row.differentiate(shape, row, &vector, &gradient, keys, values, &Statistics::of(row_statistics, at));
             let mut sum = vec![0.0; shape.head_dim as usize];
             for (index, &slope) in score_row.score_gradients.iter().enumerate() {
                 add_scaled(&mut sum, shape.scale * slope, keys.row(index, shape.head_dim as usize));
@@ -199,8 +203,8 @@ pub fn backward_key_value<S: Real>(
                     let vector = query.row(batch, head, row, shape.head_dim);
                     let gradient = output_gradient.row(batch, head, row, shape.head_dim);
                     let at = statistics_index(shape, batch, head, row);
-                    let statistics = statistics(shape, row_statistics, at);
-                    score_row.differentiate(shape, row, &vector, &gradient, &keys, &values, statistics);
+                    let statistics = Statistics::of(row_statistics, at);
+                    score_row.differentiate(shape, row, &vector, &gradient, &keys, &values, &statistics);
                     let slopes = score_row.score_gradients.iter().zip(&score_row.weights);
                     let sums = key_sums.chunks_exact_mut(head_dim).zip(value_sums.chunks_exact_mut(head_dim));
                     for ((slope, weight), (key_sum, value_sum)) in slopes.zip(sums) {
@@ -240,16 +244,16 @@ impl ScoreRow {
         output_gradient: &[f64],
         keys: &Head,
         values: &Head,
-        (log_sum_exp, delta): (f64, f64),
+        statistics: &Statistics,
     ) {
         let visible = shape.visible_keys(row) as usize;
         self.weights.resize(visible, 0.0);
         self.score_gradients.resize(visible, 0.0);
         keys.products(query, shape.scale, &mut self.weights);
-        weights_in_place(&mut self.weights, log_sum_exp);
+        weights_in_place(&mut self.weights, statistics.largest, statistics.inverse_sum);
         values.products(output_gradient, 1.0, &mut self.score_gradients);
         for (slope, weight) in self.score_gradients.iter_mut().zip(&self.weights) {
-            *slope = weight * (*slope - delta);
+            *slope = weight * (*slope - statistics.delta);
         }
     }
 }
@@ -258,8 +262,18 @@ fn statistics_index(shape: &AttentionShape, batch: u32, head: u32, row: u32) -> 
     RowView::contiguous(shape.heads, shape.query_length, 1).start(batch, head, row)
 }
 
-fn statistics<S: Real>(shape: &AttentionShape, row_statistics: &[S], at: usize) -> (f64, f64) {
-    (row_statistics[at].to_f64(), row_statistics[shape.query_rows() as usize + at].to_f64())
+/// What the backward passes know of a query.
+struct Statistics {
+    largest: f64,
+    inverse_sum: f64,
+    delta: f64,
+}
+
+impl Statistics {
+    fn of<S: Real>(row_statistics: &[S], at: usize) -> Self {
+        let [largest, inverse_sum, delta] = [0, 1, 2].map(|which| row_statistics[4 * at + which].to_f64());
+        Self { largest, inverse_sum, delta }
+    }
 }
 
 /// Calls `work(batch, head, keys, values)` for every query head, with the rows of the key/value head that it reads.
@@ -296,6 +310,12 @@ mod tests {
     /// Picks the tensor that is changed.
     type Input = fn(&mut Attention) -> &mut Vec<f64>;
 
+    struct Results {
+        output: Vec<f64>,
+        log_sum_exp: Vec<f64>,
+        softmax_statistics: Vec<f64>,
+    }
+
     struct Gradients {
         query: Vec<f64>,
         key: Vec<f64>,
@@ -317,25 +337,30 @@ mod tests {
             [query(&self.query), key(&self.key), key(&self.value), query(&self.output_gradient)]
         }
 
-        fn forward(&self) -> (Vec<f64>, Vec<f64>) {
+        fn forward(&self) -> Results {
             let [query, key, value, _] = self.operands();
-            let (mut output, mut log_sum_exp) =
-                (vec![f64::NAN; self.query.len()], vec![f64::NAN; self.shape.query_rows() as usize]);
-            let mut rows = RowsMut { elements: &mut output, view: self.query_view() };
-            forward(&self.shape, &query, &key, &value, &mut rows, &mut log_sum_exp);
-            (output, log_sum_exp)
+            let rows = self.shape.query_rows() as usize;
+            let mut results = Results {
+                output: vec![f64::NAN; self.query.len()],
+                log_sum_exp: vec![f64::NAN; rows],
+                softmax_statistics: vec![f64::NAN; 2 * rows],
+            };
+            let Results { output, log_sum_exp, softmax_statistics } = &mut results;
+            let mut output = RowsMut { elements: output, view: self.query_view() };
+            forward(&self.shape, &query, &key, &value, &mut output, log_sum_exp, softmax_statistics);
+            results
         }
 
         fn loss(&self) -> f64 {
-            self.forward().0.iter().zip(&self.output_gradient).map(|(a, b)| a * b).sum()
+            self.forward().output.iter().zip(&self.output_gradient).map(|(a, b)| a * b).sum()
         }
 
         fn backward(&self) -> Gradients {
             let [query, key, value, output_gradient] = self.operands();
-            let (output, log_sum_exp) = self.forward();
-            let mut statistics = vec![f64::NAN; 2 * log_sum_exp.len()];
+            let Results { output, softmax_statistics, .. } = self.forward();
+            let mut statistics = vec![f64::NAN; 2 * softmax_statistics.len()];
             let output = Rows { elements: &output, view: self.query_view() };
-            row_statistics(&self.shape, &output, &output_gradient, &log_sum_exp, &mut statistics);
+            row_statistics(&self.shape, &output, &output_gradient, &softmax_statistics, &mut statistics);
             let mut gradients = Gradients {
                 query: vec![f64::NAN; self.query.len()],
                 key: vec![f64::NAN; self.key.len()],
@@ -379,9 +404,10 @@ mod tests {
     fn two_keys_give_the_values_and_gradients_computed_by_hand() {
         // Scores 0 and ln 3: weights 1/4 and 3/4, output 3, delta 3, dp (0, 4), ds (-3/4, 3/4).
         let attention = column(&[1.0], &[0.0, 3f64.ln()], &[0.0, 4.0], true);
-        let (output, log_sum_exp) = attention.forward();
-        assert_close(&output, &[3.0]);
-        assert_close(&log_sum_exp, &[4f64.ln()]);
+        let results = attention.forward();
+        assert_close(&results.output, &[3.0]);
+        assert_close(&results.log_sum_exp, &[4f64.ln()]);
+        assert_close(&results.softmax_statistics, &[3f64.ln(), 4.0 / 3.0]);
         let gradients = attention.backward();
         assert_close(&gradients.query, &[0.75 * 3f64.ln()]);
         assert_close(&gradients.key, &[-0.75, 0.75]);
@@ -391,15 +417,16 @@ mod tests {
     #[test]
     fn equal_scores_give_the_mean_of_the_values_that_are_seen() {
         let attention = column(&[0.0; 2], &[0.0; 5], &[1.0, 2.0, 3.0, 4.0, 5.0], true);
-        assert_close(&attention.forward().0, &[2.5, 3.0]);
+        assert_close(&attention.forward().output, &[2.5, 3.0]);
     }
 
     #[test]
     fn queries_that_see_nothing_give_zeros_and_the_sentinel() {
         let attention = column(&[1.0; 4], &[2.0, 2.0], &[7.0, 9.0], true);
-        let (output, log_sum_exp) = attention.forward();
-        assert_close(&output, &[0.0, 0.0, 7.0, 8.0]);
-        assert_close(&log_sum_exp, &[MASKED_SCORE, MASKED_SCORE, 2.0, 2.0 + 2f64.ln()]);
+        let results = attention.forward();
+        assert_close(&results.output, &[0.0, 0.0, 7.0, 8.0]);
+        assert_close(&results.log_sum_exp, &[MASKED_SCORE, MASKED_SCORE, 2.0, 2.0 + 2f64.ln()]);
+        assert_close(&results.softmax_statistics, &[MASKED_SCORE, MASKED_SCORE, 2.0, 2.0, 0.0, 0.0, 1.0, 2.0]);
         let gradients = attention.backward();
         assert_close(&gradients.query, &[0.0; 4]);
         assert_close(&gradients.key, &[-0.5, 0.5]);
@@ -408,12 +435,23 @@ mod tests {
 
     #[test]
     fn very_negative_scores_count_unless_they_are_below_the_threshold() {
-        let (output, log_sum_exp) = column(&[1.0], &[-1e30, -1e38], &[5.0, 6.0], false).forward();
-        assert_close(&output, &[5.0]);
-        assert_close(&log_sum_exp, &[-1e30]);
+        let results = column(&[1.0], &[-1e30, -1e38], &[5.0, 6.0], false).forward();
+        assert_close(&results.output, &[5.0]);
+        assert_close(&results.log_sum_exp, &[-1e30]);
         let masked = column(&[1.0], &[-1e38], &[5.0], false);
-        assert_close(&masked.forward().0, &[0.0]);
+        assert_close(&masked.forward().output, &[0.0]);
+        assert_close(&masked.forward().softmax_statistics, &[MASKED_SCORE, 0.0]);
         assert_close(&masked.backward().value, &[0.0]);
+    }
+
+    #[test]
+    fn weights_of_the_backward_pass_keep_their_precision_whatever_the_scores_are() {
+        // Two equal scores: the gradient of each value is 1/2, and the log-sum-exp loses ln 2 where scores are huge.
+        for score in [0.0, 28_000.0, -28_000.0, 1e20, -1e30] {
+            let gradients = column(&[1.0], &[score, score], &[5.0, 7.0], false).backward();
+            assert_close(&gradients.value, &[0.5, 0.5]);
+            assert_close(&gradients.key, &[-0.5, 0.5]);
+        }
     }
 
     #[test]

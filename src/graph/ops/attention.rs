@@ -15,7 +15,8 @@ pub struct AttentionSpec {
 }
 
 /// `query [B, H, Tq, D]`, `key` and `value [B, Hkv, Tk, D]` (query head `h` reads head `h / (H / Hkv)`). Outputs:
-/// `[B, H, Tq, D]` and the log-sum-exp of the visible scores `[B, H, Tq]`.
+/// `[B, H, Tq, D]`; the log-sum-exp of the visible scores `[B, H, Tq]`, -2^127 where there are none; and
+/// `softmax_statistics [2, B, H, Tq]`, the two numbers that make it up, which the backward pass keeps in its stead.
 #[derive(Clone, Debug)]
 pub struct Attention {
     pub spec: AttentionSpec,
@@ -78,7 +79,12 @@ impl Op for Attention {
         if !(1..=128).contains(&query[3]) {
             return Err(ShapeError::Other(format!("head width {} is outside of 1 to 128", query[3])));
         }
-        Ok(vec![inputs[0].clone(), TensorType::real([query[0], query[1], query[2]])])
+        let [batch, heads, length] = [query[0], query[1], query[2]];
+        Ok(vec![
+            inputs[0].clone(),
+            TensorType::real([batch, heads, length]),
+            TensorType::real([2, batch, heads, length]),
+        ])
     }
 
     fn gradient(
@@ -87,12 +93,14 @@ impl Op for Attention {
         node: NodeId,
         upstream: &[Option<Value>],
     ) -> Result<Vec<Option<Value>>, GraphError> {
-        if upstream[1].is_some() {
-            return Err(GraphError::NoGradient { op: self.name(), what: "its log-sum-exp" });
+        for (output, what) in [(1, "its log-sum-exp"), (2, "the statistics of its softmax")] {
+            if upstream[output].is_some() {
+                return Err(GraphError::NoGradient { op: self.name(), what });
+            }
         }
         let Some(do_) = upstream[0] else { return Ok(vec![None; 3]) };
         let mut operands = graph.nodes[node].inputs.clone();
-        operands.extend([Value { node, output: 0 }, Value { node, output: 1 }, do_]);
+        operands.extend([Value { node, output: 0 }, Value { node, output: 2 }, do_]);
         let backward = graph.add_node(std::sync::Arc::new(AttentionBackward { spec: self.spec }), &operands)?;
         Ok((0..3).map(|output| Some(Value { node: backward, output })).collect())
     }
@@ -101,11 +109,12 @@ impl Op for Attention {
         let [query, key, value] = operands(lowering, node, [0, 1, 2])?;
         // Memory order [B, T, H, D]: merging the heads is then only a view.
         let output = lowering.output_ordered(node, 0, &[0, 2, 1, 3]);
-        let log_sum_exp = lowering.output(node, 1);
+        let [log_sum_exp, softmax_statistics] = [1, 2].map(|output| lowering.output(node, output));
         let shape = shape_of(&self.spec, &query, &key);
         let parameters = attention_forward::Parameters::new(&shape, [&query, &key, &value, &output].map(rows_of));
-        let operands = [query.buffer, key.buffer, value.buffer, output.buffer, log_sum_exp.buffer];
-        lowering.launch(node, &attention_forward::KERNEL, parameters, &operands);
+        let inputs = [query.buffer, key.buffer, value.buffer];
+        let outputs = [output.buffer, log_sum_exp.buffer, softmax_statistics.buffer];
+        lowering.launch(node, &attention_forward::KERNEL, parameters, &[inputs, outputs].concat());
         Ok(())
     }
 
@@ -148,16 +157,16 @@ impl Op for AttentionBackward {
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let [query, key, value, output, output_gradient] = operands(lowering, node, [0, 1, 2, 3, 5])?;
-        let log_sum_exp = lowering.contiguous_input(node, 4)?;
+        let softmax_statistics = lowering.contiguous_input(node, 4)?;
         let [query_gradient, key_gradient, value_gradient] =
             [0, 1, 2].map(|gradient| lowering.output_ordered(node, gradient, &[0, 2, 1, 3]));
         let shape = shape_of(&self.spec, &query, &key);
-        let statistics = lowering.scratch(node, "row_statistics", 2 * log_sum_exp.elements());
+        let statistics = lowering.scratch(node, "row_statistics", 2 * softmax_statistics.elements());
         lowering.launch(
             node,
             &attention_delta::KERNEL,
             attention_delta::Parameters::new(&shape, [&output, &output_gradient].map(rows_of)),
-            &[output.buffer, output_gradient.buffer, log_sum_exp.buffer, statistics],
+            &[output.buffer, output_gradient.buffer, softmax_statistics.buffer, statistics],
         );
         let inputs = [query.buffer, key.buffer, value.buffer, output_gradient.buffer, statistics];
         let views = [&query, &key, &value, &output_gradient, &query_gradient].map(rows_of);
