@@ -67,18 +67,16 @@ fn pair(text: &str) -> Result<[f64; 2], String> {
 fn list() -> String {
     let mut text = String::from("Ops:\n");
     for op in OPS {
-        let tensors: Vec<String> = op
-            .tensors
-            .iter()
-            .map(|tensor| match tensor {
-                NamedTensor::Real(name) | NamedTensor::Words(name) => name.to_string(),
-                NamedTensor::Optional(name) | NamedTensor::Gradient(name) => format!("[{name}]"),
-            })
-            .collect();
-        let _ = writeln!(text, "  {:<14} {}", op.name, op.about);
-        if !tensors.is_empty() {
-            let _ = writeln!(text, "  {:<14} tensors: {}", "", tensors.join(", "));
-        }
+        let named = |tensor: &NamedTensor| match tensor {
+            NamedTensor::Real(name) | NamedTensor::Words(name) => name.to_string(),
+            NamedTensor::Optional(name) | NamedTensor::Gradient(name) => format!("[{name}]"),
+        };
+        let takes = match op.tensors {
+            [] => "p0.NAME, g.NAME".to_string(),
+            tensors => tensors.iter().map(named).collect::<Vec<_>>().join(", "),
+        };
+        let _ = writeln!(text, "  {:<14} {}", op.name, op.formula);
+        let _ = writeln!(text, "  {:<14} takes {takes}; gives {}", "", op.gives);
     }
     text
 }

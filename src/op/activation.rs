@@ -9,7 +9,8 @@ const TENSORS: &[NamedTensor] = &[NamedTensor::Real("x"), NamedTensor::Gradient(
 
 pub static GELU_TANH: NamedOp = NamedOp {
     name: "gelu_tanh",
-    about: "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); gives y; with dy: dx",
+    formula: "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
+    gives: "y; with dy: dx",
     tensors: TENSORS,
     options: &[],
     body: Body::Graph(|t, _: &OpOptions| trace(t, Unary::Gelu)),
@@ -17,7 +18,8 @@ pub static GELU_TANH: NamedOp = NamedOp {
 
 pub static RELU: NamedOp = NamedOp {
     name: "relu",
-    about: "y = max(x, 0); gives y; with dy: dx",
+    formula: "y = max(x, 0)",
+    gives: "y; with dy: dx",
     tensors: TENSORS,
     options: &[],
     body: Body::Graph(|t, _: &OpOptions| trace(t, Unary::Relu)),

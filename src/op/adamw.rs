@@ -12,8 +12,8 @@ use crate::train::update::{Optimizer, StepScalars, UpdateBuffers, UpdatedParamet
 
 pub static OP: NamedOp = NamedOp {
     name: "adamw",
-    about: "AdamW steps: p0.NAME [..] and g.NAME [steps,..] for any NAMEs; gives p.NAME after each step, m.NAME, v.NAME, \
-            grad_norm [steps]",
+    formula: "AdamW steps: p0.NAME [..] and g.NAME [steps,..] for any NAMEs",
+    gives: "p.NAME after each step, m.NAME, v.NAME, grad_norm [steps]",
     tensors: &[],
     options: &[OpOption::LearningRate, OpOption::Betas, OpOption::Epsilon, OpOption::WeightDecay, OpOption::Clip],
     body: Body::Optimizer,

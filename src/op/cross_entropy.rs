@@ -7,8 +7,8 @@ use crate::graph::ops::cross_entropy;
 
 pub static OP: NamedOp = NamedOp {
     name: "cross_entropy",
-    about: "mean of -log softmax(logits)[target] over targets that are not -1: logits [N,V], targets [N]; gives loss, \
-            row_loss, dlogits",
+    formula: "mean of -log softmax(logits)[target], targets of -1 left out: [N,V], [N]",
+    gives: "loss, row_loss, dlogits",
     tensors: &[NamedTensor::Real("logits"), NamedTensor::Words("targets")],
     options: &[],
     body: Body::Graph(trace),

@@ -7,8 +7,8 @@ use crate::graph::ops::{add, embedding, slice};
 
 pub static OP: NamedOp = NamedOp {
     name: "embedding",
-    about: "tok = wte[idx], y = tok + wpe[0..T): idx [..,T], wte [V,C], wpe [P,C] (may be left out: y = tok); gives tok, y; \
-            with dy: dwte, dwpe",
+    formula: "tok = wte[idx], y = tok + wpe[0..T): idx [..,T], wte [V,C], wpe [P,C]",
+    gives: "tok, y; with dy: dwte, dwpe",
     tensors: &[
         NamedTensor::Real("wte"),
         NamedTensor::Words("idx"),

@@ -7,8 +7,8 @@ use crate::graph::{ShapeError, Value};
 
 pub static OP: NamedOp = NamedOp {
     name: "layernorm",
-    about: "y = (x - mean) rstd w + b over the last axis, biased variance: x [..,C], w and b [C]; gives y, mean, rstd; \
-            with dy: dx, dw, db",
+    formula: "(x - mean) rstd w + b over the last axis: x [..,C], w and b [C]",
+    gives: "y, mean, rstd; with dy: dx, dw, db",
     tensors: &[NamedTensor::Real("x"), NamedTensor::Real("w"), NamedTensor::Real("b"), NamedTensor::Gradient("dy")],
     options: &[OpOption::Epsilon],
     body: Body::Graph(trace),

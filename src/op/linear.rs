@@ -7,7 +7,8 @@ use crate::graph::ops::{add, linear};
 
 pub static LINEAR: NamedOp = NamedOp {
     name: "linear",
-    about: "y = x w + b: x [..,in], w [in,out] (Conv1D layout), b [out]; gives y; with dy: dx, dw, db",
+    formula: "y = x w + b: x [..,in], w [in,out] (Conv1D layout), b [out]",
+    gives: "y; with dy: dx, dw, db",
     tensors: &[NamedTensor::Real("x"), NamedTensor::Real("w"), NamedTensor::Real("b"), NamedTensor::Gradient("dy")],
     options: &[],
     body: Body::Graph(|t, _: &OpOptions| {
@@ -26,7 +27,8 @@ pub static LINEAR: NamedOp = NamedOp {
 
 pub static BIAS: NamedOp = NamedOp {
     name: "bias",
-    about: "y = x + b: x [..,N], b [N]; gives y; with dy: dx, db",
+    formula: "y = x + b: x [..,N], b [N]",
+    gives: "y; with dy: dx, db",
     tensors: &[NamedTensor::Real("x"), NamedTensor::Real("b"), NamedTensor::Gradient("dy")],
     options: &[],
     body: Body::Graph(|t, _: &OpOptions| {
@@ -37,7 +39,8 @@ pub static BIAS: NamedOp = NamedOp {
 
 pub static RESIDUAL: NamedOp = NamedOp {
     name: "residual",
-    about: "y = x + f, shapes that broadcast; gives y; with dy: dx, df",
+    formula: "y = x + f, shapes that broadcast",
+    gives: "y; with dy: dx, df",
     tensors: &[NamedTensor::Real("x"), NamedTensor::Real("f"), NamedTensor::Gradient("dy")],
     options: &[],
     body: Body::Graph(|t, _: &OpOptions| sum(t, ["x", "f"], [("x", "dx"), ("f", "df")])),

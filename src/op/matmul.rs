@@ -8,7 +8,8 @@ const TENSORS: &[NamedTensor] = &[NamedTensor::Real("a"), NamedTensor::Real("b")
 
 pub static NN: NamedOp = NamedOp {
     name: "matmul_nn",
-    about: "c = a b: a [..,M,K], b [..,K,N]; gives c; with dc: da, db",
+    formula: "c = a b: a [..,M,K], b [..,K,N]",
+    gives: "c; with dc: da, db",
     tensors: TENSORS,
     options: &[],
     body: Body::Graph(|t, _: &OpOptions| product(t, false, false)),
@@ -16,7 +17,8 @@ pub static NN: NamedOp = NamedOp {
 
 pub static NT: NamedOp = NamedOp {
     name: "matmul_nt",
-    about: "c = a b^T: a [..,M,K], b [..,N,K]; gives c; with dc: da, db",
+    formula: "c = a b^T: a [..,M,K], b [..,N,K]",
+    gives: "c; with dc: da, db",
     tensors: TENSORS,
     options: &[],
     body: Body::Graph(|t, _: &OpOptions| product(t, false, true)),
@@ -24,7 +26,8 @@ pub static NT: NamedOp = NamedOp {
 
 pub static TN: NamedOp = NamedOp {
     name: "matmul_tn",
-    about: "c = a^T b: a [..,K,M], b [..,K,N]; gives c; with dc: da, db",
+    formula: "c = a^T b: a [..,K,M], b [..,K,N]",
+    gives: "c; with dc: da, db",
     tensors: TENSORS,
     options: &[],
     body: Body::Graph(|t, _: &OpOptions| product(t, true, false)),

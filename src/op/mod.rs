@@ -31,8 +31,10 @@ pub type Tensors = BTreeMap<String, Tensor>;
 /// An op with the names of its tensors.
 pub struct NamedOp {
     pub name: &'static str,
-    /// One line: the formula and the shapes.
-    pub about: &'static str,
+    /// The formula, with the shapes of the tensors in it.
+    pub formula: &'static str,
+    /// The outputs, and those that the gradient of the output adds.
+    pub gives: &'static str,
     pub tensors: &'static [NamedTensor],
     pub options: &'static [OpOption],
     body: Body,

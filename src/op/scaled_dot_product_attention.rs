@@ -11,8 +11,8 @@ use crate::kernel::elementwise::Unary;
 
 pub static OP: NamedOp = NamedOp {
     name: "sdpa",
-    about: "o = softmax(mask(scale q k^T)) v: q [B,H,Tq,D], k and v [B,Hkv,Tk,D]; gives o, lse (naive: also p); \
-            with do: delta, dq, dk, dv",
+    formula: "o = softmax(mask(scale q k^T)) v: q [B,H,Tq,D], k and v [B,Hkv,Tk,D]",
+    gives: "o, lse (naive: also p); with do: delta, dq, dk, dv",
     tensors: &[NamedTensor::Real("q"), NamedTensor::Real("k"), NamedTensor::Real("v"), NamedTensor::Gradient("do")],
     options: &[OpOption::Causal, OpOption::Scale, OpOption::Kernel],
     body: super::Body::Graph(trace),

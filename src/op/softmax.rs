@@ -8,7 +8,8 @@ use crate::graph::{Graph, GraphError, ShapeError, Value};
 
 pub static OP: NamedOp = NamedOp {
     name: "softmax",
-    about: "y = softmax(x) over the last axis, logy its logarithm, lse the log-sum-exp; with dy: dx for y, dx_log for logy",
+    formula: "softmax(x) over the last axis, its logarithm, the log-sum-exp",
+    gives: "y, logy, lse; with dy: dx of y, dx_log of logy",
     tensors: &[NamedTensor::Real("x"), NamedTensor::Gradient("dy")],
     options: &[],
     body: Body::Graph(trace),
