@@ -2,6 +2,10 @@
 
 mod bad_input;
 mod commands;
+mod faults;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod generation;
+mod resume;
 mod room;
 mod training;
