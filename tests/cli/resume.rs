@@ -61,24 +61,31 @@ fn a_resumed_run_names_the_setting_that_was_edited_in_its_directory() {
     room.run("train --resume run").fine();
 }
 
+/// A run in a process of its own, which is ended without a word, as by a power cut, once this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A process that is gone already is what is wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts a run that goes on for ever and saves after every step, and waits until it has taken some.
-fn endless(room: &Room, line: &str) -> Child {
-    let mut child =
-        room.command().args(line.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+fn endless(room: &Room) -> Running {
+    let line = endless_toy();
+    let mut command = room.command();
+    command.args(line.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = Running(command.spawn().unwrap());
     let deadline = Instant::now() + Duration::from_secs(60);
     let begun = || std::fs::read_to_string(room.path("run/metrics.jsonl")).is_ok_and(|text| text.lines().count() > 5);
     while !begun() {
-        let ended = child.try_wait().unwrap();
+        let ended = running.0.try_wait().unwrap();
         assert!(ended.is_none() && Instant::now() < deadline, "the run did not begin: {ended:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
-    child
-}
-
-/// Ends a child without a word, as a power cut would.
-fn kill(mut child: Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
+    running
 }
 
 fn endless_toy() -> String {
@@ -89,12 +96,12 @@ fn endless_toy() -> String {
 #[test]
 fn two_processes_do_not_train_in_one_directory() {
     let room = Room::new();
-    let child = endless(&room, &endless_toy());
+    let running = endless(&room);
     let expected = "another process is writing to the run in run: wait for it, or choose another directory";
-    assert_eq!(room.run("train --resume run").error(), expected);
+    assert_eq!(room.run("train --resume run --stop-after 1").error(), expected);
     let expected = "run already holds a run (config.toml): continue it with --resume run, or choose another --out";
     assert_eq!(room.run(&endless_toy()).error(), expected);
-    kill(child);
+    drop(running);
     // The lock ends with its process, however that ended.
     let step = checkpoint_step(&room, "run");
     room.run(&format!("train --resume run --stop-after {}", step + 1)).fine();
@@ -103,7 +110,7 @@ fn two_processes_do_not_train_in_one_directory() {
 #[test]
 fn what_a_killed_run_left_half_written_is_cleaned_away_at_the_next_start() {
     let room = Room::new();
-    kill(endless(&room, &endless_toy()));
+    drop(endless(&room));
     // Whatever moment the kill met, these are what it can leave.
     for name in ["last.partial/model.safetensors", "best.partial/config.json.partial", "last.old/trainer.json"] {
         room.write(&format!("run/{name}"), "half");
