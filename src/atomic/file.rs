@@ -25,6 +25,17 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     sync_directory(parent(path))
 }
 
+/// Removes what an interrupted [`write_file`] of `path` left beside it. Call it only by the file's one writer.
+pub fn recover_file(path: &Path) -> Result<(), FileError> {
+    let partial = neighbour(path, ".partial");
+    match std::fs::remove_file(&partial) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(FileError { action: "remove", path: partial, source })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Appends `line` and a newline in one write, so that a crash can tear only the last line.
 pub fn append_line(file: &mut File, path: &Path, line: &str) -> Result<(), FileError> {
     let mut bytes = Vec::with_capacity(line.len() + 1);
@@ -62,6 +73,21 @@ mod tests {
         write_file(&path, b"three").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"three");
         assert_eq!(std::fs::read_dir(room.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn recovery_removes_what_an_interrupted_write_left_and_nothing_else() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.json");
+        recover_file(&path).unwrap();
+        std::fs::write(&path, b"whole").unwrap();
+        std::fs::write(neighbour(&path, ".partial"), b"half").unwrap();
+        recover_file(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
+        assert_eq!(std::fs::read_dir(room.path()).unwrap().count(), 1);
+        std::fs::create_dir(neighbour(&path, ".partial")).unwrap();
+        let error = recover_file(&path).unwrap_err().to_string();
+        assert!(error.starts_with("cannot remove ") && error.contains("a.json.partial"), "{error}");
     }
 
     #[test]

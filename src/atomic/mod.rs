@@ -5,7 +5,7 @@ mod directory;
 mod file;
 
 pub use directory::{recover_directory, replace_directory, surviving_directory};
-pub use file::{append_line, read_bounded, write_file};
+pub use file::{append_line, read_bounded, recover_file, write_file};
 
 use std::path::{Path, PathBuf};
 

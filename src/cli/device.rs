@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use clap::ValueEnum;
 
-use crate::gpu::{AdapterKind, Choice, Gpu, Profile, Selection, select};
+use crate::gpu::{AdapterKind, Choice, DeviceFaults, Gpu, Profile, Selection, select};
 use crate::model::tensor_file::Precision;
 use crate::tape::RunOn;
 
@@ -55,10 +55,19 @@ impl PrecisionArgument {
 /// # Errors
 /// An adapter that was asked for and is not there, or refuses a device.
 pub async fn open(choice: &Choice) -> anyhow::Result<(Option<Arc<Gpu>>, String)> {
+    open_with(choice, DeviceFaults::default()).await
+}
+
+/// As [`open`], with faults that a test asks for.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_with(choice: &Choice, faults: DeviceFaults) -> anyhow::Result<(Option<Arc<Gpu>>, String)> {
     Ok(match select(choice).await? {
-        Selection::Adapter { adapter, profile } => {
-            let gpu = Gpu::open(&adapter).await?;
-            (Some(Arc::new(gpu)), format!("running on {}", describe(&profile)))
+        Selection::Adapter { adapter, .. } => {
+            let gpu = Gpu::open_with(&adapter, faults).await?;
+            let line = format!("running on {}", describe(&gpu.profile));
+            (Some(Arc::new(gpu)), line)
         }
         Selection::CpuExecutor { reason } => (None, format!("running on the CPU executor: {reason}")),
     })
@@ -71,4 +80,17 @@ pub fn describe(profile: &Profile) -> String {
         AdapterKind::Software => "software adapter",
     };
     format!("{} ({kind}, {}, {})", profile.name, profile.backend, profile.driver)
+}
+
+/// What a device grants that a plan depends on, in one line.
+pub fn describe_grants(profile: &Profile) -> String {
+    let limits = &profile.limits;
+    let subgroups = match profile.subgroups {
+        Some(sizes) => format!("subgroups of {} to {}", sizes.minimum, sizes.maximum),
+        None => "no subgroups".into(),
+    };
+    format!(
+        "granted: {} bytes a binding, {} a buffer, {} of workgroup memory, {} invocations a workgroup, {subgroups}",
+        limits.binding_bytes, limits.buffer_bytes, limits.workgroup_bytes, limits.invocations
+    )
 }

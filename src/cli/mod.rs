@@ -2,6 +2,7 @@
 
 mod device;
 mod environment;
+mod faults;
 mod generate;
 mod info;
 mod interrupt;
@@ -14,9 +15,11 @@ mod shell;
 mod tensor_files;
 mod trace;
 mod train;
+mod way_on;
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::{Parser, Subcommand};
 
 /// Train small GPTs on hand-written WGSL kernels, each checked element by element against a CPU reference.
@@ -65,8 +68,10 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     start_tracing(arguments.verbose);
     let outcome = pollster::block_on(async {
+        let faults = environment::planted_faults()?;
         match arguments.command {
-            Command::Train(arguments) => train::run(*arguments).await,
+            Command::Train(arguments) => train::run(*arguments, faults).await,
+            _ if !faults.is_empty() => bail!("{faults}: faults are planted in headlight train only"),
             Command::Generate(arguments) => generate::run(arguments).await,
             Command::Parity(arguments) => parity::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,

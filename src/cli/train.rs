@@ -1,23 +1,26 @@
 //! `headlight train`
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 
-use super::device::open;
+use super::device::{describe_grants, open_with};
+use super::faults::{self, Faults};
 use super::output::say;
 use super::progress::{Progress, attention_line};
+use super::way_on::way_on;
 use super::{Outcome, interrupt};
-use crate::gpu::Choice;
+use crate::gpu::{Choice, Gpu};
 use crate::graph::Reuse;
 use crate::tape::print_tape;
 use crate::train::program::build_program;
-use crate::train::run::{Ending, Preparation, Run};
+use crate::train::run::{Ending, Preparation, Run, RunError};
 use crate::train::run_directory::RunDirectory;
 use crate::train::settings::{Settings, SettingsOverride};
 use crate::train::text::TrainingText;
-use crate::train::trainer::program_spec;
+use crate::train::trainer::{TrainerError, program_spec};
 use crate::train::training_checkpoint::TrainingCheckpoint;
 
 /// What a flag that is left out means.
@@ -43,7 +46,7 @@ pub struct Arguments {
     print_plan: bool,
 }
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+pub async fn run(arguments: Arguments, faults: Faults) -> anyhow::Result<Outcome> {
     let file = match (&arguments.resume, &arguments.config) {
         (Some(directory), _) => {
             let config = directory.join("config.toml");
@@ -62,7 +65,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     settings.validate()?;
     if arguments.print_plan {
-        return print_plan(&settings).await;
+        return print_plan(&settings, &faults).await;
     }
 
     let resumed = match &arguments.resume {
@@ -73,10 +76,21 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
         None => None,
     };
-    let (gpu, line) = open(&device(&settings)).await?;
+    let (gpu, line) = open(&settings, &faults).await?;
     say(line);
+    if !faults.is_empty() {
+        say(format_args!("faults are planted on purpose: {faults}"));
+        if let Some(gpu) = &gpu {
+            say(describe_grants(&gpu.profile));
+        }
+    }
+    let done = resumed.as_ref().map_or(0, |(_, checkpoint)| checkpoint.trainer.step);
+    faults.check_steps(done, arguments.stop_after.unwrap_or(settings.steps).min(settings.steps))?;
     // What is refused here leaves no directory behind.
-    let preparation = Preparation::new(gpu.as_ref(), &settings).await?;
+    let preparation = Preparation::new(gpu.as_ref(), &settings).await;
+    let mut preparation = preparation.map_err(|error| refusal(error, arguments.resume.as_deref()))?;
+    faults.check_allocations(gpu.as_ref().map_or(0, |gpu| gpu.allocations()))?;
+    preparation.plant(faults.training).map_err(|error| anyhow!("{}: nan: {error}", faults::VARIABLE))?;
     let (directory, checkpoint) = match resumed {
         Some((directory, checkpoint)) => (directory, Some(checkpoint)),
         None => {
@@ -86,11 +100,15 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
     };
     let mut progress = Progress::new(interrupt::listen()?);
-    let mut run = Run::open(preparation, &directory, &settings, checkpoint, &mut progress)?;
+    let failed = |error: RunError| match way_on(&directory, &settings, &error) {
+        Some(way_on) => anyhow!("{error}; {way_on}"),
+        None => error.into(),
+    };
+    let mut run = Run::open(preparation, &directory, &settings, checkpoint, &mut progress).map_err(failed)?;
     let ending = run.train(arguments.stop_after, &mut progress).await;
     progress.finish();
     let place = directory.path().display();
-    match ending? {
+    match ending.map_err(failed)? {
         Ending::Complete => {
             say(format_args!(
                 "done: {place} holds loss.svg, samples.txt, metrics.jsonl and the models best/ and last/"
@@ -118,9 +136,27 @@ fn device(settings: &Settings) -> Choice {
     }
 }
 
-async fn print_plan(settings: &Settings) -> anyhow::Result<Outcome> {
+/// Opens the device of a run, with the faults that a test asks for, and says which it is.
+async fn open(settings: &Settings, faults: &Faults) -> anyhow::Result<(Option<Arc<Gpu>>, String)> {
+    let opened = open_with(&device(settings), faults.device).await?;
+    faults.check_device(opened.0.is_some())?;
+    Ok(opened)
+}
+
+/// Why a run could not be set up. A resumed run keeps its settings, so it needs other advice than a new one.
+fn refusal(error: RunError, resume: Option<&Path>) -> anyhow::Error {
+    match (error, resume) {
+        (RunError::Trainer(TrainerError::NoMemory { source, .. }), Some(directory)) => anyhow!(
+            "{source}; the checkpoint is untouched, free memory and go on with: headlight train --resume {}",
+            directory.display()
+        ),
+        (error, _) => error.into(),
+    }
+}
+
+async fn print_plan(settings: &Settings, faults: &Faults) -> anyhow::Result<Outcome> {
     let text = TrainingText::load(settings)?;
-    let (gpu, line) = open(&device(settings)).await?;
+    let (gpu, line) = open(settings, faults).await?;
     let profile = gpu.as_ref().map(|gpu| &gpu.profile);
     let program = build_program(&program_spec(settings, text.tokenizer.vocabulary_size())?, profile, Reuse::Pooled)?;
     let attention = attention_line(&program.rewrites);

@@ -69,12 +69,14 @@ async fn adapters() -> Vec<wgpu::Adapter> {
     instance().enumerate_adapters(wgpu::Backends::all()).await
 }
 
-/// How an adapter that runs a job is described. Limits are the adapter's own; a binding limit that is not a multiple of
-/// four bytes is rounded down, since no binding of whole words could use the rest.
-pub(super) fn profile(adapter: &wgpu::Adapter) -> Profile {
-    let info = adapter.get_info();
-    let limits = adapter.limits();
-    let features = adapter.features();
+/// How an adapter is described that grants everything it has.
+fn profile(adapter: &wgpu::Adapter) -> Profile {
+    granted_profile(adapter.get_info(), &adapter.limits(), adapter.features())
+}
+
+/// How an adapter is described that grants these limits and features. A binding limit that is not a multiple of four
+/// bytes is rounded down, since no binding of whole words could use the rest.
+pub(super) fn granted_profile(info: wgpu::AdapterInfo, limits: &wgpu::Limits, features: wgpu::Features) -> Profile {
     Profile {
         name: info.name,
         backend: info.backend.to_string(),

@@ -2,6 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_intrusive::sync::ManualResetEvent;
+
+use super::faults::{AllocationCount, DeviceFaults};
 use super::profile::{Profile, STORAGE_BUFFERS};
 
 /// What can go wrong between this program and a GPU.
@@ -18,9 +21,7 @@ pub enum GpuError {
     NoSuchAdapter { name: String, tried: String, available: String },
     #[error("the adapter '{adapter}' refused a device: {reason}")]
     DeviceRefused { adapter: String, reason: String },
-    #[error(
-        "out of memory: '{label}' needs {bytes} bytes, which the device did not grant; try a smaller --batch or --context-length"
-    )]
+    #[error("out of memory: '{label}' needs {bytes} bytes, which the device did not grant")]
     OutOfMemory { label: String, bytes: u64 },
     #[error(
         "'{label}' needs {bytes} bytes and the device's buffers hold {limit}; try a smaller --batch or --context-length"
@@ -45,6 +46,8 @@ pub struct Gpu {
     pub(super) queue: wgpu::Queue,
     pub profile: Profile,
     reported: Arc<Mutex<Option<GpuError>>>,
+    lost: Arc<ManualResetEvent>,
+    allocations: AllocationCount,
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) waiter: super::read_back::Waiter,
 }
@@ -56,19 +59,28 @@ impl Gpu {
     /// # Errors
     /// [`GpuError::DeviceRefused`] with the driver's reason.
     pub async fn open(adapter: &wgpu::Adapter) -> Result<Self, GpuError> {
-        let profile = super::adapter::profile(adapter);
-        let mut required_limits = adapter.limits();
+        Self::open_with(adapter, DeviceFaults::default()).await
+    }
+
+    /// As [`Gpu::open`], with faults that a test asks for.
+    ///
+    /// # Errors
+    /// As [`Gpu::open`].
+    pub async fn open_with(adapter: &wgpu::Adapter, faults: DeviceFaults) -> Result<Self, GpuError> {
+        let info = adapter.get_info();
+        let mut required_limits = faults.limits(adapter.limits());
         required_limits.max_storage_buffers_per_shader_stage = STORAGE_BUFFERS as u32;
         let wanted = wgpu::Features::SUBGROUP | wgpu::Features::TIMESTAMP_QUERY;
         let (device, queue) = adapter
             .request_device(&wgpu::DeviceDescriptor {
                 label: Some("headlight"),
-                required_features: adapter.features() & wanted,
+                required_features: faults.features(adapter.features()) & wanted,
                 required_limits,
                 ..Default::default()
             })
             .await
-            .map_err(|error| GpuError::DeviceRefused { adapter: profile.name.clone(), reason: error.to_string() })?;
+            .map_err(|error| GpuError::DeviceRefused { adapter: info.name.clone(), reason: error.to_string() })?;
+        let profile = super::adapter::granted_profile(info, &device.limits(), device.features());
 
         let reported = Arc::new(Mutex::new(None));
         let sink = reported.clone();
@@ -76,11 +88,15 @@ impl Gpu {
             report(&sink, GpuError::Rejected { label: "a command".into(), reason: one_line(&error.to_string()) });
         }));
         let sink = reported.clone();
+        let lost = Arc::new(ManualResetEvent::new(false));
+        let lost_now = lost.clone();
         device.set_device_lost_callback(move |reason, message| {
-            // A device that its owner drops is "lost" as well; that is no fault.
-            if !matches!(reason, wgpu::DeviceLostReason::Destroyed) {
-                report(&sink, GpuError::Lost { reason: one_line(&message) });
-            }
+            let reason = match reason {
+                wgpu::DeviceLostReason::Destroyed => "it was destroyed".into(),
+                wgpu::DeviceLostReason::Unknown => one_line(&message),
+            };
+            report(&sink, GpuError::Lost { reason });
+            lost_now.set();
         });
         Ok(Self {
             #[cfg(not(target_arch = "wasm32"))]
@@ -89,7 +105,22 @@ impl Gpu {
             queue,
             profile,
             reported,
+            lost,
+            allocations: AllocationCount::new(faults),
         })
+    }
+
+    /// Loses the device for good, as a driver does that resets the hardware: what is queued still runs, everything
+    /// later is refused. Returns once the loss is known, so that the next [`Gpu::check`] tells of it. For tests.
+    pub async fn lose(&self) {
+        // The device tells of its end once its queue is empty and somebody waits for it.
+        let last = self.submit(self.encoder("last"));
+        self.device.destroy();
+        #[cfg(not(target_arch = "wasm32"))]
+        self.waiter.wait_for(last);
+        #[cfg(target_arch = "wasm32")]
+        drop(last);
+        self.lost.wait().await;
     }
 
     /// The first error the device reported outside of a call, if any.
@@ -108,6 +139,7 @@ impl Gpu {
     /// # Errors
     /// [`GpuError::BufferTooLarge`] before asking, [`GpuError::OutOfMemory`] where the device refuses.
     pub async fn allocate(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
+        self.allocations.next(label, bytes)?;
         let size = bytes.max(16).checked_next_multiple_of(16).unwrap_or(u64::MAX);
         let limit = self.profile.limits.buffer_bytes;
         if size > limit {
@@ -125,6 +157,11 @@ impl Gpu {
             Some(_) => Err(GpuError::OutOfMemory { label: label.into(), bytes }),
             None => Ok(buffer),
         }
+    }
+
+    /// How many buffers were asked for so far.
+    pub fn allocations(&self) -> u64 {
+        self.allocations.made()
     }
 
     /// Queues a write of whole words. The copy is ordered before the next [`Gpu::submit`].

@@ -3,6 +3,7 @@
 
 mod adapter;
 mod device;
+mod faults;
 mod pipeline;
 mod profile;
 mod read_back;
@@ -11,6 +12,7 @@ mod shader;
 
 pub use adapter::{AdapterDescription, Choice, Selection, describe_adapters, select};
 pub use device::{Gpu, GpuError};
+pub use faults::DeviceFaults;
 pub use pipeline::{Pipeline, PipelineError, Pipelines};
 pub use profile::{AdapterKind, BindingLimits, Profile, STORAGE_BUFFERS, SubgroupSizes};
 pub use read_back::{Pending, ReadBack};

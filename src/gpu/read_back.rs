@@ -115,7 +115,7 @@ impl Waiter {
         Self { submissions: Some(submissions), thread: Some(thread) }
     }
 
-    fn wait_for(&self, submission: wgpu::SubmissionIndex) {
+    pub(super) fn wait_for(&self, submission: wgpu::SubmissionIndex) {
         if let Some(submissions) = &self.submissions {
             // The thread ends only after this sender is dropped.
             let _ = submissions.send(submission);

@@ -3,8 +3,10 @@
 pub mod answers;
 #[cfg(feature = "cli")]
 pub mod chart;
+pub mod faults;
 pub mod fit;
 pub mod metrics;
+pub mod non_finite;
 pub mod optimizer_state;
 pub mod presets;
 pub mod program;
@@ -23,6 +25,7 @@ pub mod trainer_state;
 pub mod training_checkpoint;
 pub mod update;
 
+pub use faults::{NanFault, TrainingFaults};
 pub use metrics::{MetricsLog, MetricsRecord};
 pub use optimizer_state::OptimizerState;
 pub use presets::Preset;

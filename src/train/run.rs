@@ -6,7 +6,10 @@ use web_time::Instant;
 
 use super::answers;
 use super::chart::{ChartError, ReferenceLoss, loss_chart};
+use super::faults::TrainingFaults;
 use super::metrics::{MetricsError, MetricsLog, MetricsRecord, read_metrics};
+use super::non_finite::NonFinite;
+use super::optimizer_state::OptimizerState;
 use super::run_directory::RunDirectory;
 use super::samples::SampleLog;
 use super::settings::Settings;
@@ -49,6 +52,43 @@ pub enum RunError {
     NoTokenizer { path: std::path::PathBuf },
     #[error("the run's checkpoint is at step {step}, beyond its {steps} steps")]
     BeyondEnd { step: u64, steps: u64 },
+    #[error("step {step}: {source}")]
+    AtStep { step: u64, source: Box<RunError> },
+}
+
+impl RunError {
+    /// Whether the text tells the step already.
+    fn names_its_step(&self) -> bool {
+        match self {
+            Self::Trainer(error) => !matches!(error, TrainerError::Config(_) | TrainerError::Batch(_)),
+            Self::AtStep { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// What happened, without the step at which it did.
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::AtStep { source, .. } => source.cause(),
+            error => error,
+        }
+    }
+
+    /// The file or directory that could not be written or read, with the system's own error, if that is what happened.
+    pub fn file(&self) -> Option<&FileError> {
+        match self.cause() {
+            Self::File(error)
+            | Self::Metrics(MetricsError::File(error))
+            | Self::State(TrainerStateError::File(error))
+            | Self::Model(CheckpointError::File(error))
+            | Self::Checkpoint(
+                TrainingCheckpointError::File(error)
+                | TrainingCheckpointError::Tensors(CheckpointError::File(error))
+                | TrainingCheckpointError::Trainer(TrainerStateError::File(error)),
+            ) => Some(error),
+            _ => None,
+        }
+    }
 }
 
 /// How a run ended.
@@ -90,6 +130,8 @@ pub struct Run<'a> {
     earlier: (f64, u64),
     began: Instant,
     first_step: u64,
+    /// Whether it goes on from a checkpoint, which may be that of step 0.
+    resumed: bool,
     /// Seconds spent in training steps since the last line of metrics, and the steps done in them.
     since_line: (f64, u64),
     last_report: Option<StepReport>,
@@ -113,6 +155,14 @@ impl Preparation {
         let plan_fingerprint = trainer.program.tape.fingerprint(gpu.map(|gpu| &gpu.profile));
         Ok(Self { text, trainer, plan_fingerprint })
     }
+
+    /// Plants faults into the run. For tests.
+    ///
+    /// # Errors
+    /// As [`Trainer::plant`].
+    pub fn plant(&mut self, faults: TrainingFaults) -> Result<(), RunError> {
+        Ok(self.trainer.plant(faults)?)
+    }
 }
 
 impl<'a> Run<'a> {
@@ -129,6 +179,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, RunError> {
         let Preparation { text, mut trainer, plan_fingerprint } = preparation;
         let (mut best, mut earlier, mut samples_length) = (None, (0.0, 0), 0);
+        let is_resumed = resumed.is_some();
         if let Some(checkpoint) = resumed {
             let state = &checkpoint.trainer;
             let stored = checkpoint.model.tokenizer.as_deref();
@@ -140,7 +191,11 @@ impl<'a> Run<'a> {
                 return Err(RunError::BeyondEnd { step: state.step, steps: settings.steps });
             }
             if state.plan_fingerprint != plan_fingerprint {
-                observer.notice("resuming on another adapter, driver or plan: the run goes on, but not bit for bit as it would have");
+                observer.notice(&format!(
+                    "resuming under plan {plan_fingerprint} a run of plan {}, which another adapter, driver, kernel or \
+                     design makes: it goes on, but not bit for bit as it would have",
+                    state.plan_fingerprint
+                ));
             }
             trainer.load(&checkpoint.model.parameters, &checkpoint.optimizer, state.step)?;
             (best, earlier, samples_length) =
@@ -159,6 +214,7 @@ impl<'a> Run<'a> {
             earlier,
             began: Instant::now(),
             first_step,
+            resumed: is_resumed,
             since_line: (0.0, 0),
             last_report: None,
         })
@@ -167,8 +223,16 @@ impl<'a> Run<'a> {
     /// Trains until the last step, until `stop_after`, or until the observer wants to stop; then saves.
     ///
     /// # Errors
-    /// A loss that is not finite, a device that fails, a disk that is full. What was saved before stays.
+    /// A loss that is not finite, a device that fails, a disk that is full; each tells the step. What was saved before
+    /// stays.
     pub async fn train(&mut self, stop_after: Option<u64>, observer: &mut impl Observer) -> Result<Ending, RunError> {
+        self.train_to(stop_after, observer).await.map_err(|error| match error.names_its_step() {
+            true => error,
+            false => RunError::AtStep { step: self.trainer.step(), source: Box::new(error) },
+        })
+    }
+
+    async fn train_to(&mut self, stop_after: Option<u64>, observer: &mut impl Observer) -> Result<Ending, RunError> {
         let steps = self.settings.steps;
         let target = stop_after.unwrap_or(steps).min(steps);
         observer.begins(&self.trainer, &self.text, self.first_step, steps);
@@ -176,7 +240,7 @@ impl<'a> Run<'a> {
             // Resumed after its end: everything is measured and saved already.
             return Ok(Ending::Complete);
         }
-        if self.first_step == 0 {
+        if !self.resumed {
             let loss = self.evaluate().await?;
             self.log(0, None, Some(loss), observer)?;
             // So that whatever happens from here on, there is something to go on from.
@@ -315,8 +379,22 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Weights and moments, for a file: one that holds infinities or NaNs could not be read again, and would take the
+    /// place of a good one.
+    async fn finite_snapshot(&self) -> Result<(Vec<Vec<f32>>, OptimizerState), RunError> {
+        let (parameters, optimizer) = self.trainer.snapshot().await?;
+        let first = |prefix, tensors: &[Vec<f32>]| NonFinite::first(prefix, &self.trainer.config, tensors);
+        let bad = first("", &parameters)
+            .or_else(|| first("m.", &optimizer.first_moments))
+            .or_else(|| first("v.", &optimizer.second_moments));
+        match bad {
+            Some(value) => Err(TrainerError::StateNotFinite { step: self.trainer.step(), value }.into()),
+            None => Ok((parameters, optimizer)),
+        }
+    }
+
     async fn model(&self) -> Result<Checkpoint, RunError> {
-        let (parameters, _) = self.trainer.snapshot().await?;
+        let (parameters, _) = self.finite_snapshot().await?;
         let tokenizer = Some(self.text.tokenizer.to_json());
         Ok(Checkpoint { config: self.trainer.config.clone(), parameters, tokenizer })
     }
@@ -325,7 +403,7 @@ impl<'a> Run<'a> {
     async fn save(&mut self) -> Result<(), RunError> {
         self.metrics.sync()?;
         self.samples.sync()?;
-        let (parameters, optimizer) = self.trainer.snapshot().await?;
+        let (parameters, optimizer) = self.finite_snapshot().await?;
         let tokenizer = self.text.tokenizer.to_json();
         let step = self.trainer.step();
         let trainer = TrainerState {

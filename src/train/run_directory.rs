@@ -3,7 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use crate::atomic::{FileError, recover_directory, surviving_directory};
+use crate::atomic::{FileError, recover_directory, recover_file, surviving_directory};
 
 /// A run directory that this process alone writes to, for as long as the value lives.
 #[derive(Debug)]
@@ -60,6 +60,9 @@ impl RunDirectory {
         let run = Self::locked(path)?;
         for directory in [run.last(), run.best()] {
             recover_directory(&directory)?;
+        }
+        for file in [run.config(), run.metrics(), run.chart()] {
+            recover_file(&file)?;
         }
         if !run.last().is_dir() {
             return Err(RunDirectoryError::NoCheckpoint { path: path.to_path_buf() });
@@ -203,8 +206,18 @@ mod tests {
         std::fs::create_dir(room.path().join("last.old")).unwrap();
         std::fs::create_dir(room.path().join("best")).unwrap();
         std::fs::create_dir(room.path().join("best.partial")).unwrap();
+        let stale =
+            ["best.partial/model.safetensors", "config.toml.partial", "metrics.jsonl.partial", "loss.svg.partial"];
+        for name in stale {
+            std::fs::write(room.path().join(name), "half").unwrap();
+        }
         let run = RunDirectory::resume(room.path()).unwrap();
         assert!(run.last().is_dir() && run.best().is_dir());
-        assert!(!room.path().join("best.partial").exists());
+        let mut left: Vec<_> = std::fs::read_dir(room.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, [".lock", "best", "config.toml", "last"]);
     }
 }

@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::fit::advice;
+use super::faults::TrainingFaults;
+use super::fit::{advice, smaller};
+use super::non_finite::NonFinite;
 use super::optimizer_state::OptimizerState;
 use super::program::{Optimizer, Program, ProgramSpec, StepScalars, build_program, segment};
 use super::schedule::LearningRateSchedule;
 use super::settings::{AttentionKind, Settings};
 use crate::data::batches::{BatchError, evaluation_batches, training_batch};
-use crate::gpu::{Gpu, Pipelines};
+use crate::gpu::{Gpu, GpuError, Pipelines};
 use crate::graph::{Reuse, Rewrites};
 use crate::kernel::gradient_norm;
 use crate::model::config::{ConfigError, GptConfig};
@@ -38,10 +40,22 @@ pub enum TrainerError {
     #[error(transparent)]
     Batch(#[from] BatchError),
     #[error(
-        "step {step}: {what} not finite; the weights were left as they were after step {before}: a lower \
-         --learning-rate or --clip 1 usually helps"
+        "step {step}: {what} not finite{}; the weights were left as they were after step {before}",
+        weight.as_ref().map_or(String::new(), |weight| format!(", since {weight}"))
     )]
-    NotFinite { step: u64, before: u64, what: &'static str },
+    NotFinite {
+        step: u64,
+        before: u64,
+        what: &'static str,
+        /// The first weight that was not finite already; `None` where all were.
+        weight: Option<NonFinite>,
+    },
+    #[error("step {step}: {value} after it; the state is not saved")]
+    StateNotFinite { step: u64, value: NonFinite },
+    #[error("there is no parameter '{name}': they are named as in model.safetensors, such as {example}")]
+    NoParameter { name: String, example: String },
+    #[error("a device cannot be lost where there is none: this run is on the CPU executor")]
+    NoDevice,
 }
 
 /// What an optimizer step reported.
@@ -71,6 +85,7 @@ pub struct Trainer {
     seed: u64,
     /// Steps queued so far.
     step: u64,
+    faults: TrainingFaults,
 }
 
 /// The tape that a run of these settings needs.
@@ -112,13 +127,15 @@ impl Trainer {
         let profile = gpu.map(|gpu| &gpu.profile);
         let program = build_program(&spec, profile, Reuse::Pooled)
             .map_err(|source| TrainerError::DoesNotFit { source, advice: advice(&spec, profile) })?;
-        let at_start = |source| TrainerError::Execution { step: 0, source };
+        let at_start = |source| match source {
+            ExecutionError::Tape(_) => TrainerError::NoMemory { source, advice: advice(&spec, profile) },
+            ExecutionError::Gpu(GpuError::OutOfMemory { .. }) => {
+                TrainerError::NoMemory { source, advice: smaller(&spec, profile) }
+            }
+            source => TrainerError::Execution { step: 0, source },
+        };
         let mut pipelines = Pipelines::default();
-        let executor =
-            Executor::new(gpu, program.tape.clone(), &mut pipelines).await.map_err(|source| match source {
-                ExecutionError::Tape(_) => TrainerError::NoMemory { source, advice: advice(&spec, profile) },
-                source => at_start(source),
-            })?;
+        let executor = Executor::new(gpu, program.tape.clone(), &mut pipelines).await.map_err(at_start)?;
         let buffers = &program.buffers;
         let status = StatusReader::new(&executor, vec![buffers.loss, buffers.control, buffers.flags]).await;
         let summaries = StatusReader::new(&executor, vec![buffers.summary]).await;
@@ -135,6 +152,7 @@ impl Trainer {
             accumulation: settings.accumulation,
             seed: settings.seed,
             step: 0,
+            faults: TrainingFaults::default(),
         };
         let parameters = settings.initialisation().values(&trainer.config);
         let optimizer = OptimizerState::zeros(&trainer.config);
@@ -161,6 +179,50 @@ impl Trainer {
         Ok(())
     }
 
+    /// Plants faults, each of which happens once. For tests.
+    ///
+    /// # Errors
+    /// A parameter that the model does not have, a device to be lost where there is none.
+    pub fn plant(&mut self, faults: TrainingFaults) -> Result<(), TrainerError> {
+        if faults.device_lost.is_some() && matches!(self.executor, Executor::Cpu(_)) {
+            return Err(TrainerError::NoDevice);
+        }
+        if let Some(name) = faults.nan.as_ref().and_then(|nan| nan.parameter.as_deref()) {
+            self.parameter(name)?;
+        }
+        self.faults = faults;
+        Ok(())
+    }
+
+    /// The buffer of a parameter.
+    fn parameter(&self, name: &str) -> Result<BufferId, TrainerError> {
+        let described = self.config.parameters();
+        let place =
+            described.iter().zip(&self.program.buffers.parameters).find(|(parameter, _)| parameter.name == name);
+        place.map(|(_, &buffer)| buffer).ok_or_else(|| TrainerError::NoParameter {
+            name: name.into(),
+            example: described.first().map_or(String::new(), |parameter| parameter.name.clone()),
+        })
+    }
+
+    /// Lets the planted faults of `step` happen.
+    async fn fail_as_planted(&mut self, step: u64) -> Result<(), TrainerError> {
+        if let Some(nan) = self.faults.nan.take_if(|nan| nan.step == step) {
+            let buffer = match &nan.parameter {
+                Some(name) => self.parameter(name)?,
+                None => self.program.buffers.parameters[0],
+            };
+            let written = self.executor.write(buffer, &[f32::from_bits(nan.bits)]);
+            written.map_err(|source| TrainerError::Execution { step, source })?;
+        }
+        if self.faults.device_lost.take_if(|lost| *lost == step).is_some()
+            && let Executor::Gpu(executor) = &self.executor
+        {
+            executor.gpu().lose().await;
+        }
+        Ok(())
+    }
+
     /// Steps queued so far.
     pub fn step(&self) -> u64 {
         self.step
@@ -172,6 +234,7 @@ impl Trainer {
     /// [`TrainerError::NotFinite`] naming the first bad step; the weights are still those before it.
     pub async fn train_step(&mut self, tokens: &[u32]) -> Result<Option<StepReport>, TrainerError> {
         let step = self.step + 1;
+        self.fail_as_planted(step).await?;
         let at = |source| TrainerError::Execution { step, source };
         let learning_rate = self.schedule.rate(self.step);
         let buffers = &self.program.buffers;
@@ -220,7 +283,9 @@ impl Trainer {
                 Some(&gradient_norm::flags::CAUSE_NORM) => "the norm of the gradients is",
                 _ => "the loss and the norm of the gradients are",
             };
-            return Err(TrainerError::NotFinite { step, before: step - 1, what });
+            let (parameters, _) = self.snapshot().await?;
+            let weight = NonFinite::first("", &self.config, &parameters);
+            return Err(TrainerError::NotFinite { step, before: step - 1, what, weight });
         }
         let report = StepReport {
             step,

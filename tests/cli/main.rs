@@ -2,9 +2,13 @@
 
 mod bad_input;
 mod commands;
+mod faults;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod generation;
 mod golden;
 mod op;
+mod resume;
 mod room;
 mod tensors;
 mod trace;

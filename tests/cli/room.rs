@@ -10,6 +10,27 @@ use tempfile::TempDir;
 pub const TOY: &str = "--device cpu --layers 1 --heads 1 --width 8 --context-length 8 --batch 2 --steps 6 --warm-up 2 \
                        --log-every 1 --evaluate-every 3 --sample-every 3 --sample-length 10 --checkpoint-every 3";
 
+/// The flags of [`TOY`] for another device than the CPU executor.
+pub fn toy_on(device: &str) -> String {
+    TOY.replace("--device cpu", &format!("--device {device}"))
+}
+
+/// What a run can be tested on: the CPU executor, and the adapter where there is one.
+///
+/// # Panics
+/// With `HEADLIGHT_REQUIRE_GPU=1` and no adapter: continuous integration must not pass by leaving it out.
+pub fn devices() -> &'static [&'static str] {
+    static ADAPTER: OnceLock<bool> = OnceLock::new();
+    let adapter = *ADAPTER.get_or_init(|| {
+        let info = Room::new().run("info").fine();
+        let found = !info.lines().any(|line| line.starts_with("--device auto takes the CPU executor"));
+        let required = std::env::var("HEADLIGHT_REQUIRE_GPU").is_ok_and(|value| value == "1");
+        assert!(found || !required, "HEADLIGHT_REQUIRE_GPU=1 and no adapter: {info}");
+        found
+    });
+    if adapter { &["cpu", "gpu"] } else { &["cpu"] }
+}
+
 /// A small text that the program makes itself.
 pub const NAMES: &str = "--data builtin:names --corpus-bytes 3000";
 
@@ -21,6 +42,26 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Runs a command to its end.
+    pub fn of(command: &mut Command) -> Self {
+        let output = command.output().unwrap();
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The one line of error of a run that was refused or failed: exit code 2, and nothing else on standard error.
+    #[track_caller]
+    pub fn error(&self) -> &str {
+        assert_eq!(self.code, Some(2), "{}{}", self.stdout, self.stderr);
+        let error = self.stderr.strip_suffix('\n').and_then(|line| line.strip_prefix("error: "));
+        let error = error.unwrap_or_else(|| panic!("no line of error: {}", self.stderr));
+        assert!(!error.contains('\n'), "more than one line: {error}");
+        error
+    }
+
     /// Standard output of a run that went well.
     #[track_caller]
     pub fn fine(self) -> String {
@@ -72,19 +113,20 @@ impl Room {
     pub fn command(&self) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("headlight"));
         // Without a runtime directory a part of Mesa complains on standard error about displays.
-        command.env("XDG_RUNTIME_DIR", self.directory.path()).env_remove("HEADLIGHT_LOG").env("COLUMNS", "100");
+        command.env("XDG_RUNTIME_DIR", self.directory.path()).env("COLUMNS", "100");
+        command.env_remove("HEADLIGHT_LOG").env_remove("HEADLIGHT_FAULT").env("RUST_BACKTRACE", "1");
         command.current_dir(self.directory.path()).stdin(Stdio::null());
         command
     }
 
     /// Runs the program with the words of `line`, then `more` as they are.
     pub fn run_with(&self, line: &str, more: &[&str]) -> Ended {
-        let output = self.command().args(line.split_whitespace()).args(more).output().unwrap();
-        Ended {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        Ended::of(self.command().args(line.split_whitespace()).args(more))
+    }
+
+    /// Runs the program with faults planted in it.
+    pub fn run_with_fault(&self, fault: &str, line: &str) -> Ended {
+        Ended::of(self.command().args(line.split_whitespace()).env("HEADLIGHT_FAULT", fault))
     }
 
     pub fn run(&self, line: &str) -> Ended {
@@ -95,6 +137,27 @@ impl Room {
     pub fn train(&self, out: &str, more: &str) -> Ended {
         self.run(&format!("train {TOY} {NAMES} --out {out} {more}"))
     }
+}
+
+/// The step of a run's last checkpoint.
+pub fn checkpoint_step(room: &Room, run: &str) -> u64 {
+    let state: serde_json::Value = serde_json::from_slice(&room.read(&format!("{run}/last/trainer.json"))).unwrap();
+    state["state"]["step"].as_u64().unwrap()
+}
+
+/// The lines of a run's metrics, as far as they do not tell of time.
+pub fn measurements(room: &Room, run: &str) -> Vec<String> {
+    let timeless = |line: &str| line.split(",\"tokens_per_second\"").next().unwrap().to_string();
+    room.text(&format!("{run}/metrics.jsonl")).lines().map(timeless).collect()
+}
+
+/// Demands that two runs are one: weights, moments, best model, samples and measurements, bit for bit.
+#[track_caller]
+pub fn assert_same_run(room: &Room, run: &str, whole: &str) {
+    for file in ["last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors", "samples.txt"] {
+        assert!(room.read(&format!("{run}/{file}")) == room.read(&format!("{whole}/{file}")), "{run}/{file} differs");
+    }
+    assert_eq!(measurements(room, run), measurements(room, whole), "{run}");
 }
 
 /// A room with a finished toy run in `run`, trained once for all tests that only read it.

@@ -1,15 +1,10 @@
 //! `headlight train`: the files of a run, going on after a stop, and the plan in words.
 
-use crate::room::{NAMES, Room, TOY, trained};
+use crate::room::{NAMES, Room, TOY, assert_same_run, checkpoint_step, trained};
 
 /// The lines of a run's metrics.
 fn metrics(room: &Room, run: &str) -> Vec<serde_json::Value> {
     room.text(&format!("{run}/metrics.jsonl")).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// What a line of metrics says but for the time it took.
-fn measured(record: &serde_json::Value) -> [&serde_json::Value; 5] {
-    ["step", "train_loss", "val_loss", "learning_rate", "grad_norm"].map(|key| &record[key])
 }
 
 #[test]
@@ -69,14 +64,7 @@ fn a_run_that_was_stopped_and_resumed_is_the_run_that_was_not() {
         assert!(printed.ends_with(&last), "{printed}");
         let printed = room.run(&format!("train --resume {run}")).fine();
         assert!(printed.contains(&format!("\nresuming after step {stop} of 6\n")), "{printed}");
-        for file in ["last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors", "samples.txt"] {
-            let (resumed, whole) = (room.read(&format!("{run}/{file}")), room.read(&format!("whole/{file}")));
-            assert!(resumed == whole, "{run}/{file} differs");
-        }
-        let (resumed, whole) = (metrics(&room, run), metrics(&room, "whole"));
-        let measured_of =
-            |lines: &[serde_json::Value]| lines.iter().map(|line| format!("{:?}", measured(line))).collect::<Vec<_>>();
-        assert_eq!(measured_of(&resumed), measured_of(&whole), "{run}");
+        assert_same_run(&room, run, "whole");
     }
     let other = room.train("other", "--seed 2").fine();
     assert!(other.contains("\ndone: other "));
@@ -111,12 +99,10 @@ fn a_run_that_diverges_stops_at_its_step_and_keeps_its_last_checkpoint() {
     room.write("wild.toml", "learning_rate = 1e30\nminimum_learning_rate = 1e30\nclip = 0.0\n");
     let toy = TOY.replace("--steps 6", "--steps 40").replace("--checkpoint-every 3", "--checkpoint-every 1");
     let ended = room.run(&format!("train {toy} {NAMES} --out run --config wild.toml"));
-    assert_eq!(ended.code, Some(2), "{}{}", ended.stdout, ended.stderr);
-    let error = ended.stderr.strip_suffix('\n').unwrap();
-    assert!(error.starts_with("error: step ") && !error.contains('\n'), "{error}");
-    let step: u64 = error["error: step ".len()..].split(':').next().unwrap().parse().unwrap();
-    let state: serde_json::Value = serde_json::from_slice(&room.read("run/last/trainer.json")).unwrap();
-    assert_eq!(state["state"]["step"], step - 1, "{error}");
+    let error = ended.error();
+    let step: u64 = error.strip_prefix("step ").unwrap().split(':').next().unwrap().parse().unwrap();
+    assert!(error.ends_with("leads here again: train anew with a lower --learning-rate or with --clip 1"), "{error}");
+    assert_eq!(checkpoint_step(&room, "run"), step - 1, "{error}");
     room.run("generate --device cpu --model run/last --max-new-tokens 0 --prompt B").fine();
 }
 
@@ -170,8 +156,7 @@ fn an_interrupted_run_is_saved_and_can_be_resumed() {
     assert_eq!(ended.status.code(), Some(130), "{stdout}{stderr}");
     assert_eq!(stderr, "\ninterrupted: finishing the step and saving (once more to quit at once)\n");
 
-    let state: serde_json::Value = serde_json::from_slice(&room.read("run/last/trainer.json")).unwrap();
-    let step = state["state"]["step"].as_u64().unwrap();
+    let step = checkpoint_step(&room, "run");
     let last = format!("interrupted after step {step}, which is saved; go on with: headlight train --resume run\n");
     assert!(step > 0 && stdout.ends_with(&last), "{stdout}");
     let lines = metrics(&room, "run");
