@@ -14,6 +14,7 @@ pub mod gpu;
 pub mod graph;
 pub mod kernel;
 pub mod model;
+mod printable;
 pub mod random;
 pub mod tape;
 pub mod train;

@@ -13,7 +13,7 @@ use crate::gpu::Choice;
 use crate::graph::Reuse;
 use crate::tape::print_tape;
 use crate::train::program::build_program;
-use crate::train::run::{Ending, Preparation, Run};
+use crate::train::run::{Ending, Preparation, Resumed, Run};
 use crate::train::run_directory::RunDirectory;
 use crate::train::settings::{Settings, SettingsOverride};
 use crate::train::text::TrainingText;
@@ -69,14 +69,25 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Some(path) => {
             let directory = RunDirectory::resume(path)?;
             let checkpoint = TrainingCheckpoint::read(&directory.last())?;
+            // Before the text: other settings may make another one, and take minutes for it.
+            checkpoint.trainer.check_settings(&settings.trajectory())?;
+            Some((directory, checkpoint))
+        }
+        None => None,
+    };
+    // What is refused from here on leaves no directory behind; what can be refused without a device, opens none.
+    let text = TrainingText::load(&settings)?;
+    settings.model(text.tokenizer.vocabulary_size())?;
+    let resumed = match resumed {
+        Some((directory, checkpoint)) => {
+            let checkpoint = Resumed::check(checkpoint, &directory, &settings, &text)?;
             Some((directory, checkpoint))
         }
         None => None,
     };
     let (gpu, line) = open(&device(&settings)).await?;
     say(line);
-    // What is refused here leaves no directory behind.
-    let preparation = Preparation::new(gpu.as_ref(), &settings).await?;
+    let preparation = Preparation::new(gpu.as_ref(), &settings, text).await?;
     let (directory, checkpoint) = match resumed {
         Some((directory, checkpoint)) => (directory, Some(checkpoint)),
         None => {

@@ -10,6 +10,7 @@ pub mod initialisation;
 pub mod parameters;
 pub mod sampling;
 pub mod tensor_file;
+mod tensor_header;
 
 pub use checkpoint::{Checkpoint, CheckpointError, resolve_model};
 pub use config::{ConfigError, GptConfig};

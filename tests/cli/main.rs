@@ -3,5 +3,8 @@
 mod bad_input;
 mod commands;
 mod generation;
+// Limits on memory are the shell's and the system's.
+#[cfg(target_os = "linux")]
+mod hostile;
 mod room;
 mod training;
