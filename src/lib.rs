@@ -15,6 +15,7 @@ pub mod graph;
 pub mod kernel;
 pub mod model;
 pub mod op;
+mod printable;
 pub mod random;
 pub mod tape;
 pub mod train;

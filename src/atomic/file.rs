@@ -47,7 +47,9 @@ pub fn append_line(file: &mut File, path: &Path, line: &str) -> Result<(), FileE
 /// Reads a whole file of at most `limit` bytes. A longer one is an error before its content is in memory.
 pub fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let file = File::open(path).map_err(FileError::at("open", path))?;
-    let mut bytes = Vec::new();
+    // A byte more than there is, so that the end is seen without growing.
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let mut bytes = Vec::with_capacity(usize::try_from(length.min(limit)).map_or(0, |length| length + 1));
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(FileError::at("read", path))?;
     if bytes.len() as u64 > limit {
         let source = std::io::Error::new(

@@ -62,6 +62,9 @@ pub enum Outcome {
     Interrupted,
 }
 
+/// The longest line of an error: room for every setting with two values, and an end to what a file can make of it.
+const ERROR_LIMIT: usize = 4000;
+
 /// Runs the program: 0 fine, 1 a check failed, 2 wrong usage or input, 130 interrupted.
 pub fn main() -> ExitCode {
     environment::quiet_device_selection();
@@ -88,7 +91,7 @@ pub fn main() -> ExitCode {
         // A reader that closed the pipe has read what it wanted.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::warn(format_args!("error: {error}"));
+            output::warn(format_args!("error: {}", output::printable_lines(&error.to_string(), ERROR_LIMIT)));
             ExitCode::from(2)
         }
     }

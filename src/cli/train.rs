@@ -16,7 +16,7 @@ use crate::gpu::{Choice, Gpu};
 use crate::graph::Reuse;
 use crate::tape::print_tape;
 use crate::train::program::build_program;
-use crate::train::run::{Ending, Preparation, Run, RunError};
+use crate::train::run::{Ending, Preparation, Resumed, Run, RunError};
 use crate::train::run_directory::RunDirectory;
 use crate::train::settings::{Settings, SettingsOverride};
 use crate::train::text::TrainingText;
@@ -72,6 +72,18 @@ pub async fn run(arguments: Arguments, faults: Faults) -> anyhow::Result<Outcome
         Some(path) => {
             let directory = RunDirectory::resume(path)?;
             let checkpoint = TrainingCheckpoint::read(&directory.last())?;
+            // Before the text: other settings may make another one, and take minutes for it.
+            checkpoint.trainer.check_settings(&settings.trajectory())?;
+            Some((directory, checkpoint))
+        }
+        None => None,
+    };
+    // What is refused from here on leaves no directory behind; what can be refused without a device, opens none.
+    let text = TrainingText::load(&settings)?;
+    settings.model(text.tokenizer.vocabulary_size())?;
+    let resumed = match resumed {
+        Some((directory, checkpoint)) => {
+            let checkpoint = Resumed::check(checkpoint, &directory, &settings, &text)?;
             Some((directory, checkpoint))
         }
         None => None,
@@ -84,10 +96,9 @@ pub async fn run(arguments: Arguments, faults: Faults) -> anyhow::Result<Outcome
             say(describe_grants(&gpu.profile));
         }
     }
-    let done = resumed.as_ref().map_or(0, |(_, checkpoint)| checkpoint.trainer.step);
+    let done = resumed.as_ref().map_or(0, |(_, checkpoint)| checkpoint.step());
     faults.check_steps(done, arguments.stop_after.unwrap_or(settings.steps).min(settings.steps))?;
-    // What is refused here leaves no directory behind.
-    let preparation = Preparation::new(gpu.as_ref(), &settings).await;
+    let preparation = Preparation::new(gpu.as_ref(), &settings, text).await;
     let mut preparation = preparation.map_err(|error| refusal(error, arguments.resume.as_deref()))?;
     faults.check_allocations(gpu.as_ref().map_or(0, |gpu| gpu.allocations()))?;
     preparation.plant(faults.training).map_err(|error| anyhow!("{}: nan: {error}", faults::VARIABLE))?;

@@ -1,6 +1,15 @@
 //! Text files as training text: UTF-8 only, without byte order mark, with `\n` line ends.
 
+use std::io::Read;
+use std::path::Path;
+
 use thiserror::Error;
+
+/// The most bytes that are read of all files together. Tokens take four times as many.
+const TEXT_LIMIT: usize = 1 << 30;
+
+/// How much is read before it is looked at.
+const CHUNK: u64 = 1 << 20;
 
 /// Why a text could not be used.
 #[derive(Debug, Error)]
@@ -11,6 +20,8 @@ pub enum TextError {
     Unreadable { name: String, source: std::io::Error },
     #[error("{name} is empty: a text file with at least one character is needed")]
     Empty { name: String },
+    #[error("{name} makes more than {limit} bytes of text: give a part of it")]
+    TooLong { name: String, limit: usize },
     #[error("{name} is not UTF-8: invalid at byte offset {offset}; save it as UTF-8")]
     InvalidUtf8 { name: String, offset: usize },
 }
@@ -43,20 +54,55 @@ pub fn concatenate<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String 
 
 /// Reads `paths` in order into one text ([`from_bytes`], [`concatenate`]).
 ///
-/// Fails on an empty list and on the first file that is missing, unreadable, empty or not UTF-8, naming it.
-pub fn read_files<P: AsRef<std::path::Path>>(paths: &[P]) -> Result<String, TextError> {
+/// Fails on an empty list, on the first file that is missing, unreadable, empty or not UTF-8, and on more than a
+/// gibibyte of text, naming the file.
+pub fn read_files<P: AsRef<Path>>(paths: &[P]) -> Result<String, TextError> {
+    read_at_most(paths, TEXT_LIMIT)
+}
+
+fn read_at_most<P: AsRef<Path>>(paths: &[P], limit: usize) -> Result<String, TextError> {
     if paths.is_empty() {
         return Err(TextError::NoFiles);
     }
-    let texts = paths.iter().map(|path| {
+    let mut texts = Vec::with_capacity(paths.len());
+    let mut left = limit;
+    for path in paths {
         let path = path.as_ref();
         let name = path.display().to_string();
-        match std::fs::read(path) {
-            Ok(bytes) => from_bytes(&name, &bytes),
-            Err(source) => Err(TextError::Unreadable { name, source }),
+        let bytes = read_text(path, &name, left)?.ok_or_else(|| TextError::TooLong { name: name.clone(), limit })?;
+        left -= bytes.len();
+        texts.push(from_bytes(&name, &bytes)?);
+    }
+    Ok(concatenate(texts))
+}
+
+/// The bytes of a file; `None` if there are more than `limit`. What is not UTF-8 is left at its first bad byte, so
+/// that a film or a disk image is not read to its end.
+fn read_text(path: &Path, name: &str, limit: usize) -> Result<Option<Vec<u8>>, TextError> {
+    let unreadable = |source| TextError::Unreadable { name: name.to_owned(), source };
+    let mut file = std::fs::File::open(path).map_err(unreadable)?;
+    // A pipe has no length, and a file may grow: the loop counts as well.
+    if file.metadata().is_ok_and(|metadata| metadata.len() > limit as u64) {
+        return Ok(None);
+    }
+    let (mut bytes, mut valid) = (Vec::new(), 0);
+    loop {
+        let read = file.by_ref().take(CHUNK).read_to_end(&mut bytes).map_err(unreadable)?;
+        if bytes.len() > limit {
+            return Ok(None);
         }
-    });
-    Ok(concatenate(texts.collect::<Result<Vec<_>, _>>()?))
+        match std::str::from_utf8(&bytes[valid..]) {
+            Ok(_) => valid = bytes.len(),
+            // A character may be cut by the end of what was read, not by that of the file.
+            Err(error) if error.error_len().is_none() && read > 0 => valid += error.valid_up_to(),
+            Err(error) => {
+                return Err(TextError::InvalidUtf8 { name: name.to_owned(), offset: valid + error.valid_up_to() });
+            }
+        }
+        if read == 0 {
+            return Ok(Some(bytes));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -132,5 +178,31 @@ mod tests {
             assert!(!message.contains('\n'));
         }
         assert!(matches!(read_files::<&str>(&[]), Err(TextError::NoFiles)));
+    }
+
+    #[test]
+    fn files_are_read_up_to_a_limit_on_all_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ten.txt");
+        std::fs::write(&path, "0123456789").unwrap();
+        assert_eq!(read_at_most(&[&path], 10).unwrap(), "0123456789");
+        assert_eq!(read_at_most(&[&path, &path], 20).unwrap(), "0123456789\n0123456789");
+        for (paths, limit) in [(&[&path][..], 9), (&[&path, &path], 19)] {
+            let message = read_at_most(paths, limit).unwrap_err().to_string();
+            assert!(message.ends_with(&format!("ten.txt makes more than {limit} bytes of text: give a part of it")));
+        }
+    }
+
+    #[test]
+    fn a_character_that_two_reads_share_is_whole_and_a_cut_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        let mut text = "x".repeat(CHUNK as usize - 1);
+        text.push_str("\u{20ac}y");
+        std::fs::write(&path, &text).unwrap();
+        assert_eq!(read_files(&[&path]).unwrap(), text);
+        std::fs::write(&path, &text.as_bytes()[..CHUNK as usize + 1]).unwrap();
+        let message = read_files(&[&path]).unwrap_err().to_string();
+        assert!(message.ends_with("a.txt is not UTF-8: invalid at byte offset 1048575; save it as UTF-8"), "{message}");
     }
 }

@@ -11,8 +11,11 @@ pub const CONFIG_FILE: &str = "config.json";
 pub const WEIGHTS_FILE: &str = "model.safetensors";
 pub const TOKENIZER_FILE: &str = "tokenizer.json";
 
-const CONFIG_LIMIT: u64 = 1 << 20;
-const TOKENIZER_LIMIT: u64 = 64 << 20;
+/// The largest `config.json` read: the published ones have some two thousand bytes.
+const CONFIG_LIMIT: u64 = 1 << 18;
+
+/// The largest `tokenizer.json` read.
+pub const TOKENIZER_LIMIT: u64 = 32 << 20;
 
 /// A model as it lies in its directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,12 +54,12 @@ impl Checkpoint {
         let config_path = directory.join(CONFIG_FILE);
         let config = GptConfig::from_json(&read_text(&config_path, CONFIG_LIMIT)?)
             .map_err(|source| CheckpointError::Config { path: config_path, source })?;
-        let parameters = read_weights(&directory.join(WEIGHTS_FILE), &config)?;
         let tokenizer_path = directory.join(TOKENIZER_FILE);
         let tokenizer = match tokenizer_path.exists() {
             true => Some(read_text(&tokenizer_path, TOKENIZER_LIMIT)?),
             false => None,
         };
+        let parameters = read_weights(&directory.join(WEIGHTS_FILE), &config)?;
         Ok(Self { config, parameters, tokenizer })
     }
 
@@ -117,10 +120,13 @@ fn read_weights(path: &Path, config: &GptConfig) -> Result<Vec<Vec<f32>>, Checkp
         .read_exactly(&expected, canonical_name, |name| name == OUTPUT_LAYER || is_buffer(name, config.layers))
         .map_err(located)?;
     let stored_output = file.names().find(|name| canonical_name(name) == OUTPUT_LAYER).map(str::to_string);
-    if let Some(name) = stored_output
-        && Some(&file.read(&name).map_err(located)?) != parameters.first()
-    {
-        return Err(CheckpointError::UntiedOutput { path: path.to_path_buf() });
+    if let Some(name) = stored_output {
+        // The shape first: what is not the embedding may be of any size.
+        let tied = file.shape(&name) == expected.first().map(|(_, shape)| &shape[..])
+            && Some(&file.read(&name).map_err(located)?) == parameters.first();
+        if !tied {
+            return Err(CheckpointError::UntiedOutput { path: path.to_path_buf() });
+        }
     }
     Ok(parameters)
 }

@@ -31,7 +31,7 @@ pub enum ConfigError {
     TooLarge { field: &'static str, value: usize, limit: usize },
     #[error("{heads} heads do not divide width {width}: choose a width that is a multiple of the heads")]
     HeadsDoNotDivideWidth { heads: usize, width: usize },
-    #[error("layer_norm_epsilon is {value:?}: it must be a positive number below 1")]
+    #[error("layer_norm_epsilon is {value:?}: it must be at least {:e} and below 1", f32::MIN_POSITIVE)]
     LayerNormEpsilon { value: f64 },
     #[error(
         "the model would have {count} parameters, {bytes} bytes of weights: the largest supported is {limit} parameters"
@@ -86,7 +86,9 @@ impl GptConfig {
         if !self.width.is_multiple_of(self.heads) {
             return Err(ConfigError::HeadsDoNotDivideWidth { heads: self.heads, width: self.width });
         }
-        if !(self.layer_norm_epsilon > 0.0 && self.layer_norm_epsilon < 1.0) {
+        // A smaller one could be 0 in f32, and divide 0 by 0 where a row is constant.
+        let smallest = f64::from(f32::MIN_POSITIVE);
+        if !(self.layer_norm_epsilon >= smallest && self.layer_norm_epsilon < 1.0) {
             return Err(ConfigError::LayerNormEpsilon { value: self.layer_norm_epsilon });
         }
         let count = self.parameter_count();
@@ -192,7 +194,7 @@ mod tests {
     #[test]
     fn an_epsilon_that_is_no_small_positive_number_is_refused() {
         let mut config = GptConfig::new(8, 8, 1, 1, 8).unwrap();
-        for value in [0.0, -1e-5, 1.0, f64::NAN, f64::INFINITY] {
+        for value in [0.0, 1e-39, -1e-5, 1.0, f64::NAN, f64::INFINITY] {
             config.layer_norm_epsilon = value;
             assert!(config.validate().unwrap_err().to_string().contains(&format!("layer_norm_epsilon is {value:?}:")));
         }

@@ -1,8 +1,16 @@
 //! `config.json` in Hugging Face's form of a GPT-2. Knows which of its options change what the model computes.
 
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use crate::model::config::{ConfigError, GptConfig};
+use crate::printable::printable;
+
+/// How an error cuts a parser's reason, which may quote the file.
+const REASON_LIMIT: usize = 300;
 
 /// Options with one supported value each: key, the values that mean it, how an error names them. An absent or null
 /// key has Hugging Face's default, which is the supported one.
@@ -52,8 +60,8 @@ pub(super) fn write(config: &GptConfig) -> String {
 }
 
 pub(super) fn read(text: &str) -> Result<GptConfig, ConfigError> {
-    let object: Map<String, Value> =
-        serde_json::from_str(text).map_err(|error| ConfigError::Json { reason: error.to_string() })?;
+    let Object(object) = serde_json::from_str(text)
+        .map_err(|error| ConfigError::Json { reason: printable(&error.to_string(), REASON_LIMIT) })?;
     match object.get("model_type") {
         Some(Value::String(name)) if name == "gpt2" => {}
         Some(value) => return Err(unsupported("model_type", value, "\"gpt2\"")),
@@ -117,10 +125,36 @@ fn unsupported(key: &'static str, value: &Value, supported: &'static str) -> Con
 
 /// A value as an error quotes it: on one line, and never longer than a line.
 fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(60) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
+    printable(&value.to_string(), 60)
+}
+
+/// The keys of the file. One that stands twice is refused: readers disagree about which of the two counts.
+struct Object(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Object;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object with model_type, vocab_size and the other keys of a GPT-2")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut object = Map::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    if object.contains_key(&key) {
+                        return Err(A::Error::custom(format_args!("the key {key:?} stands twice")));
+                    }
+                    object.insert(key, map.next_value()?);
+                }
+                Ok(Object(object))
+            }
+        }
+
+        deserializer.deserialize_map(Keys)
     }
 }
 
@@ -199,9 +233,22 @@ mod tests {
 
     #[test]
     fn text_that_is_no_json_object_is_refused() {
-        for text in ["", "[]", "{", "nul", &"[".repeat(100_000)] {
+        let long = format!("\"{}\"", "x".repeat(100_000));
+        let deep = format!("{{\"n_layer\": {}", "[".repeat(100_000));
+        for (text, expected) in [
+            ("", "EOF while parsing a value at line 1 column 0"),
+            ("[]", "invalid type: sequence, expected an object with model_type, vocab_size and the other keys"),
+            ("{", "EOF while parsing an object"),
+            ("nul", "EOF while parsing a value"),
+            (&long, "invalid type: string \"xxx"),
+            (&deep, "recursion limit exceeded at line 1 column 139"),
+            ("{\"n_layer\": 2, \"n_layer\": 3}", "the key \"n_layer\" stands twice at line 1"),
+            ("{\"\\u001b[2J\": 2, \"\\u001b[2J\": 3}", "the key \"\\u{1b}[2J\" stands twice at line 1"),
+            ("{\"n_layer\": 1e400}", "number out of range"),
+        ] {
             let error = GptConfig::from_json(text).unwrap_err().to_string();
-            assert!(error.starts_with("it is not the JSON of a configuration: "), "{error}");
+            assert!(error.starts_with(&format!("it is not the JSON of a configuration: {expected}")), "{error}");
+            assert!(!error.contains(['\n', '\u{1b}']) && error.len() < 400, "{error}");
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod initialisation;
 pub mod parameters;
 pub mod sampling;
 pub mod tensor_file;
+mod tensor_header;
 pub mod trace;
 
 pub use checkpoint::{Checkpoint, CheckpointError, resolve_model};

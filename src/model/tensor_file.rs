@@ -7,13 +7,18 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, Metadata, TensorInfo, View};
+use safetensors::tensor::{Dtype, View};
 
 use crate::atomic::FileError;
+use crate::model::tensor_header::{self, ParsedHeader, TensorEntry};
+use crate::printable::printable;
 use crate::tape::{Contents, Tensor};
 
 /// The largest header read: a model of a thousand layers needs two megabytes.
 const HEADER_LIMIT: u64 = 16 << 20;
+
+/// How many characters of a name an error shows.
+const NAME_LIMIT: usize = 100;
 
 /// Why a file is not the tensors that were expected. Names no path: the caller knows it.
 #[derive(Debug, thiserror::Error)]
@@ -38,14 +43,16 @@ pub enum TensorFileError {
     Integer { name: String, index: usize, value: i64 },
     #[error("tensor {name} has {value} at element {index}: every number must be finite in f32")]
     NotFinite { name: String, index: usize, value: f64 },
+    #[error("tensor {name} has {value} at element {index}: a mean of squares is at least 0")]
+    Negative { name: String, index: usize, value: f32 },
 }
 
 /// An open file: its header is read and checked, its tensors are read one at a time.
 pub struct TensorFile<R> {
     source: R,
     data_start: u64,
-    entries: BTreeMap<String, TensorInfo>,
-    notes: HashMap<String, String>,
+    entries: BTreeMap<String, TensorEntry>,
+    notes: BTreeMap<String, String>,
 }
 
 impl TensorFile<BufReader<File>> {
@@ -71,15 +78,12 @@ impl<R: Read + Seek> TensorFile<R> {
         }
         let mut text = Vec::new();
         source.by_ref().take(header).read_to_end(&mut text)?;
-        // Parsing checks that the tensors follow each other without gap or overlap, and that shape, type and bytes agree.
-        let metadata: Metadata = serde_json::from_slice(&text)
-            .map_err(|error| TensorFileError::Header { reason: printable(&error.to_string()) })?;
-        let (expected, actual) = (metadata.data_len() as u64, after_prefix - header);
+        let ParsedHeader { entries, bytes: expected, notes } =
+            tensor_header::parse(&text).map_err(|reason| TensorFileError::Header { reason })?;
+        let actual = after_prefix - header;
         if expected != actual {
             return Err(TensorFileError::DataLength { expected, actual });
         }
-        let entries = metadata.tensors().into_iter().map(|(name, info)| (name, info.clone())).collect();
-        let notes = metadata.metadata().clone().unwrap_or_default();
         Ok(Self { source, data_start: 8 + header, entries, notes })
     }
 
@@ -88,23 +92,24 @@ impl<R: Read + Seek> TensorFile<R> {
         self.entries.keys().map(String::as_str)
     }
 
+    /// The shape of a tensor, where the file has it.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.entries.get(name).map(|entry| &entry.shape[..])
+    }
+
     /// Reads one tensor as f32, row-major. A name that is not there is a mismatch; a number that is not finite in
     /// f32 is refused with its place.
     pub fn read(&mut self, name: &str) -> Result<Vec<f32>, TensorFileError> {
-        let (info, bytes) = self.read_bytes(name)?;
-        let values = decode(info.dtype, &bytes)
-            .ok_or_else(|| TensorFileError::ElementType { name: printable(name), dtype: info.dtype.to_string() })?;
+        let dtype = self.entry(name)?.dtype;
+        let foreign = || TensorFileError::ElementType { name: shown(name), dtype: dtype.to_string() };
+        let decode = decoder(dtype).ok_or_else(foreign)?;
+        let values = decode(&self.read_bytes(name)?);
         match values.iter().position(|value| !value.is_finite()) {
             Some(index) => {
-                Err(TensorFileError::NotFinite { name: printable(name), index, value: f64::from(values[index]) })
+                Err(TensorFileError::NotFinite { name: shown(name), index, value: f64::from(values[index]) })
             }
             None => Ok(values),
         }
-    }
-
-    /// The shape of a tensor, if the file has it.
-    pub fn shape(&self, name: &str) -> Option<&[usize]> {
-        self.entries.get(name).map(|info| &info.shape[..])
     }
 
     /// Text that the file's writer left under a key of the header's `__metadata__`.
@@ -115,34 +120,41 @@ impl<R: Read + Seek> TensorFile<R> {
     /// Reads one tensor whole: numbers of any floating type, finite or not; integers from -1 up as words, -1 as the word
     /// with all bits set.
     pub fn read_tensor(&mut self, name: &str) -> Result<Tensor, TensorFileError> {
-        let (info, bytes) = self.read_bytes(name)?;
-        let unreadable = || TensorFileError::ElementType { name: printable(name), dtype: info.dtype.to_string() };
-        if let Some(integers) = decode_integers(info.dtype, &bytes) {
-            let words = integers.iter().enumerate().map(|(index, &value)| match value {
+        let entry = self.entry(name)?;
+        let (dtype, shape) = (entry.dtype, entry.shape.clone());
+        if let Some(decode) = integer_decoder(dtype) {
+            let word = |(index, value): (usize, i64)| match value {
                 -1 => Ok(u32::MAX),
                 value => u32::try_from(value)
                     .ok()
                     .filter(|&word| word != u32::MAX)
-                    .ok_or_else(|| TensorFileError::Integer { name: printable(name), index, value }),
-            });
-            return Ok(Tensor::words(info.shape, words.collect::<Result<_, _>>()?));
+                    .ok_or_else(|| TensorFileError::Integer { name: shown(name), index, value }),
+            };
+            let words = decode(&self.read_bytes(name)?).into_iter().enumerate().map(word).collect::<Result<_, _>>()?;
+            return Ok(Tensor::words(shape, words));
         }
-        let values = match info.dtype {
+        let foreign = || TensorFileError::ElementType { name: shown(name), dtype: dtype.to_string() };
+        let narrow = decoder(dtype).ok_or_else(foreign)?;
+        let bytes = self.read_bytes(name)?;
+        let values = match dtype {
             Dtype::F64 => bytes.as_chunks::<8>().0.iter().map(|&chunk| f64::from_le_bytes(chunk)).collect(),
-            dtype => decode(dtype, &bytes).ok_or_else(unreadable)?.into_iter().map(f64::from).collect(),
+            _ => narrow(&bytes).into_iter().map(f64::from).collect(),
         };
-        Ok(Tensor::real(info.shape, values))
+        Ok(Tensor::real(shape, values))
     }
 
-    fn read_bytes(&mut self, name: &str) -> Result<(TensorInfo, Vec<u8>), TensorFileError> {
-        let Some(info) = self.entries.get(name).cloned() else {
-            return Err(TensorFileError::Mismatch { faults: format!("{} is missing", printable(name)) });
-        };
-        let (start, end) = info.data_offsets;
-        let mut bytes = vec![0u8; end - start];
-        self.source.seek(SeekFrom::Start(self.data_start + start as u64))?;
+    fn entry(&self, name: &str) -> Result<&TensorEntry, TensorFileError> {
+        let missing = || TensorFileError::Mismatch { faults: format!("{} is missing", shown(name)) };
+        self.entries.get(name).ok_or_else(missing)
+    }
+
+    /// The bytes of a tensor. The file was found to be as long as its header says, so they are no more than lie there.
+    fn read_bytes(&mut self, name: &str) -> Result<Vec<u8>, TensorFileError> {
+        let (start, end) = self.entry(name).map(|entry| (entry.start, entry.end))?;
+        let mut bytes = vec![0u8; usize::try_from(end - start).map_err(std::io::Error::other)?];
+        self.source.seek(SeekFrom::Start(self.data_start + start))?;
         self.source.read_exact(&mut bytes)?;
-        Ok((info, bytes))
+        Ok(bytes)
     }
 
     /// Reads the tensors `expected` names with their shapes, in that order, and demands that the file holds nothing
@@ -156,9 +168,9 @@ impl<R: Read + Seek> TensorFile<R> {
     ) -> Result<Vec<Vec<f32>>, TensorFileError> {
         let mut faults = Faults::default();
         let mut stored: HashMap<String, (String, Vec<usize>)> = HashMap::new();
-        for (name, info) in &self.entries {
-            if let Some((other, _)) = stored.insert(canonical(name), (name.clone(), info.shape.clone())) {
-                faults.add(format!("{} and {} are the same tensor", printable(&other), printable(name)));
+        for (name, entry) in &self.entries {
+            if let Some((other, _)) = stored.insert(canonical(name), (name.clone(), entry.shape.clone())) {
+                faults.add(format!("{} and {} are the same tensor", shown(&other), shown(name)));
             }
         }
         let mut names = Vec::with_capacity(expected.len());
@@ -174,7 +186,7 @@ impl<R: Read + Seek> TensorFile<R> {
         let mut unexpected: Vec<&String> = stored.keys().filter(|name| !ignored(name)).collect();
         unexpected.sort();
         for name in unexpected {
-            faults.add(format!("{} is not part of the model", printable(&stored[name].0)));
+            faults.add(format!("{} is not part of the model", shown(&stored[name].0)));
         }
         faults.into_result()?;
         names.iter().map(|name| self.read(name)).collect()
@@ -209,32 +221,30 @@ impl Faults {
     }
 }
 
-/// Text from a file, made safe for one line of a terminal.
-fn printable(text: &str) -> String {
-    let escaped: String = text.chars().flat_map(|c| c.escape_debug()).take(200).collect();
-    escaped.replace("\\'", "'").replace("\\\"", "\"")
+fn shown(name: &str) -> String {
+    printable(name, NAME_LIMIT)
 }
 
-/// Little-endian elements as f32; `None` for a type that is not read.
-fn decode(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f32>> {
+/// What turns little-endian elements into f32; `None` for a type that is not read.
+fn decoder(dtype: Dtype) -> Option<fn(&[u8]) -> Vec<f32>> {
     fn each<const N: usize>(bytes: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes.as_chunks::<N>().0.iter().map(|chunk| convert(*chunk)).collect()
     }
     Some(match dtype {
-        Dtype::F32 => each(bytes, f32::from_le_bytes),
-        Dtype::F16 => each(bytes, |chunk| half::f16::from_le_bytes(chunk).to_f32()),
-        Dtype::BF16 => each(bytes, |chunk| half::bf16::from_le_bytes(chunk).to_f32()),
-        Dtype::F64 => each(bytes, |chunk| f64::from_le_bytes(chunk) as f32),
+        Dtype::F32 => |bytes| each(bytes, f32::from_le_bytes),
+        Dtype::F16 => |bytes| each(bytes, |chunk| half::f16::from_le_bytes(chunk).to_f32()),
+        Dtype::BF16 => |bytes| each(bytes, |chunk| half::bf16::from_le_bytes(chunk).to_f32()),
+        Dtype::F64 => |bytes| each(bytes, |chunk| f64::from_le_bytes(chunk) as f32),
         _ => return None,
     })
 }
 
-/// Little-endian whole numbers; `None` for a type of numbers with a fraction.
-fn decode_integers(dtype: Dtype, bytes: &[u8]) -> Option<Vec<i64>> {
+/// What turns little-endian elements into whole numbers; `None` for a type of numbers with a fraction.
+fn integer_decoder(dtype: Dtype) -> Option<fn(&[u8]) -> Vec<i64>> {
     Some(match dtype {
-        Dtype::I32 => bytes.as_chunks::<4>().0.iter().map(|&chunk| i32::from_le_bytes(chunk).into()).collect(),
-        Dtype::U32 => bytes.as_chunks::<4>().0.iter().map(|&chunk| u32::from_le_bytes(chunk).into()).collect(),
-        Dtype::I64 => bytes.as_chunks::<8>().0.iter().map(|&chunk| i64::from_le_bytes(chunk)).collect(),
+        Dtype::I32 => |bytes| bytes.as_chunks::<4>().0.iter().map(|&chunk| i32::from_le_bytes(chunk).into()).collect(),
+        Dtype::U32 => |bytes| bytes.as_chunks::<4>().0.iter().map(|&chunk| u32::from_le_bytes(chunk).into()).collect(),
+        Dtype::I64 => |bytes| bytes.as_chunks::<8>().0.iter().map(|&chunk| i64::from_le_bytes(chunk)).collect(),
         _ => return None,
     })
 }
@@ -401,7 +411,6 @@ mod tests {
     #[test]
     fn a_hostile_file_is_refused_with_a_line() {
         let header = |text: &str, data: usize| file(text, &vec![0; data]);
-        let huge = u64::MAX / 4;
         let wrapping: Vec<String> = (0..8u64)
             .map(|i| {
                 let size = (1u64 << 61) - 1;
@@ -419,20 +428,9 @@ mod tests {
             (header(&"[".repeat(200_000), 0), "has a malformed header"),
             (header("{}", 1), "holds 1 bytes of tensors where its header describes 0"),
             (header(r#"{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#, 4), "holds 4 bytes of tensors"),
-            (header(r#"{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#, 4), "has a malformed header"),
-            (header(r#"{"x":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}"#, 4), "has a malformed header"),
-            (header(r#"{"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, 4), "has a malformed header"),
-            (header(r#"{"x":{"dtype":"Q4","shape":[1],"data_offsets":[0,4]}}"#, 4), "has a malformed header"),
             (
-                header(
-                    r#"{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"y":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#,
-                    12,
-                ),
-                "has a malformed header",
-            ),
-            (
-                header(&format!(r#"{{"x":{{"dtype":"F32","shape":[{huge},{huge},0],"data_offsets":[0,0]}}}}"#), 0),
-                "has a malformed header",
+                header(r#"{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#, 4),
+                "has a malformed header: tensor x",
             ),
             (header(&format!("{{{}}}", wrapping.join(",")), 0), "holds 0 bytes of tensors where its header describes"),
             (header("{}", 0), "does not hold the expected tensors: x is missing"),

@@ -1,12 +1,19 @@
 //! `metrics.jsonl`: one JSON object a logged step, appended while the run goes on, read back for charts and resume.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::{FileError, append_line, write_file};
+use crate::printable::printable;
+
+/// The longest line read: a record takes some two hundred bytes.
+const LINE_LIMIT: usize = 1 << 12;
+
+/// How an error cuts the parser's reason, which may quote the file.
+const REASON_LIMIT: usize = 300;
 
 /// What was measured at one step. A number that was not measured, or is not finite, is null in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,23 +84,29 @@ fn line(record: &MetricsRecord) -> Result<String, MetricsError> {
 /// Every record of the file, in its order; none where there is no file. A last line without its newline is what a
 /// crash leaves and is passed over; any other line that is no record is an error.
 pub fn read_metrics(path: &Path) -> Result<Vec<MetricsRecord>, MetricsError> {
-    let mut bytes = Vec::new();
-    match File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+    let file = match File::open(path) {
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        result => result.map_err(FileError::at("read", path))?,
+        result => result.map_err(FileError::at("open", path))?,
     };
-    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let mut file = BufReader::new(file);
     let mut records = Vec::new();
-    for (index, line) in bytes[..whole].split(|&byte| byte == b'\n').enumerate() {
-        if line.trim_ascii().is_empty() {
-            continue;
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        // A byte more than a line may have: a longer one is told from one of just that length.
+        let mut rest = file.by_ref().take(LINE_LIMIT as u64 + 1);
+        rest.read_until(b'\n', &mut line).map_err(FileError::at("read", path))?;
+        let refused = |reason: String| MetricsError::Line { path: path.to_path_buf(), line: number, reason };
+        if line.len() > LINE_LIMIT {
+            return Err(refused(format!("it is longer than {LINE_LIMIT} bytes")));
         }
-        let record = serde_json::from_slice(line).map_err(|error| MetricsError::Line {
-            path: path.to_path_buf(),
-            line: index + 1,
-            reason: error.to_string(),
-        })?;
-        records.push(record);
+        if line.pop() != Some(b'\n') {
+            break;
+        }
+        if !line.trim_ascii().is_empty() {
+            let record = serde_json::from_slice(&line);
+            records.push(record.map_err(|error| refused(printable(&error.to_string(), REASON_LIMIT)))?);
+        }
     }
     Ok(records)
 }
@@ -160,12 +173,16 @@ mod tests {
             (String::new(), Ok(0)),
             (format!("{good}\n{}\n{good}\n", &good[..40]), Err(2)),
             (format!("\n[1]\n{good}\n"), Err(2)),
+            (format!("{good}\n{}", "x".repeat(1 << 20)), Err(2)),
+            (format!("{good}\n\"\u{1b}[2J\"\n"), Err(2)),
         ] {
             std::fs::write(&path, &text).unwrap();
             match (read_metrics(&path), expected) {
                 (Ok(records), Ok(count)) => assert_eq!(records, vec![record(1); count]),
                 (Err(error), Err(number)) => {
-                    assert!(error.to_string().contains(&format!("metrics.jsonl:{number}: it is no line")), "{error}")
+                    let error = error.to_string();
+                    assert!(error.contains(&format!("metrics.jsonl:{number}: it is no line")), "{error}");
+                    assert!(!error.contains('\u{1b}') && error.len() < 600, "{error}");
                 }
                 (result, _) => panic!("{result:?} for {text:?}"),
             }

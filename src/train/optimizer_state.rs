@@ -45,6 +45,12 @@ impl OptimizerState {
         let mut file = TensorFile::open(&path).map_err(located)?;
         let mut first_moments = file.read_exactly(&expected, str::to_string, |_| false).map_err(located)?;
         let second_moments = first_moments.split_off(expected.len() / 2);
+        // A root is taken of them.
+        for ((name, _), values) in expected[expected.len() / 2..].iter().zip(&second_moments) {
+            if let Some((index, &value)) = values.iter().enumerate().find(|(_, value)| **value < 0.0) {
+                return Err(located(TensorFileError::Negative { name: name.clone(), index, value }));
+            }
+        }
         Ok(Self { first_moments, second_moments })
     }
 
@@ -90,6 +96,19 @@ mod tests {
             state.write_into(room.path(), &config).unwrap();
             assert_eq!(OptimizerState::read(room.path(), &config).unwrap(), state);
         }
+    }
+
+    #[test]
+    fn a_negative_mean_of_squares_is_refused_with_its_place() {
+        let room = tempfile::tempdir().unwrap();
+        let config = GptConfig::new(11, 6, 1, 2, 4).unwrap();
+        let mut state = state(&config);
+        state.first_moments[1][2] = -1.0;
+        state.second_moments[1][2] = -1e-9;
+        state.write_into(room.path(), &config).unwrap();
+        let error = OptimizerState::read(room.path(), &config).unwrap_err().to_string();
+        let expected = "tensor v.transformer.wpe.weight has -0.000000001 at element 2: a mean of squares is at least 0";
+        assert!(error.ends_with(expected), "{error}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A run: the loop around the trainer, and what it leaves in its directory.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use web_time::Instant;
@@ -15,13 +16,14 @@ use super::samples::SampleLog;
 use super::settings::Settings;
 use super::text::{TrainingText, TrainingTextError};
 use super::trainer::{StepReport, Trainer, TrainerError};
-use super::trainer_state::{TrainerState, TrainerStateError};
+use super::trainer_state::{TRAINER_FILE, TrainerState, TrainerStateError};
 use super::training_checkpoint::{TrainingCheckpoint, TrainingCheckpointError};
 use crate::atomic::{FileError, write_file};
 use crate::data::tokenizer::{Tokenizer, TokenizerJsonError};
 use crate::fingerprint::Fingerprint;
 use crate::gpu::Gpu;
-use crate::model::checkpoint::{Checkpoint, CheckpointError};
+use crate::model::checkpoint::{CONFIG_FILE, Checkpoint, CheckpointError, TOKENIZER_FILE};
+use crate::model::config::{ConfigError, GptConfig};
 use crate::model::sampling::Sampling;
 
 /// How samples are drawn while training: a little cooler than the model's own probabilities.
@@ -35,6 +37,8 @@ pub enum RunError {
     #[error(transparent)]
     Text(#[from] TrainingTextError),
     #[error(transparent)]
+    Sizes(#[from] ConfigError),
+    #[error(transparent)]
     Checkpoint(#[from] TrainingCheckpointError),
     #[error(transparent)]
     Model(#[from] CheckpointError),
@@ -46,12 +50,14 @@ pub enum RunError {
     Chart(#[from] ChartError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("the checkpoint's tokenizer.json: {0}")]
-    Tokenizer(#[from] TokenizerJsonError),
+    #[error("{}: {source}", path.display())]
+    Tokenizer { path: PathBuf, source: TokenizerJsonError },
     #[error("{}: the checkpoint has no tokenizer.json, so its text cannot be compared: put it back, or start a new run", path.display())]
-    NoTokenizer { path: std::path::PathBuf },
-    #[error("the run's checkpoint is at step {step}, beyond its {steps} steps")]
-    BeyondEnd { step: u64, steps: u64 },
+    NoTokenizer { path: PathBuf },
+    #[error("{}: it describes another model than the run's settings: {}", path.display(), differences.join(", "))]
+    OtherModel { path: PathBuf, differences: Vec<String> },
+    #[error("{}: the checkpoint is at step {step}, beyond the run's {steps} steps", path.display())]
+    BeyondEnd { path: PathBuf, step: u64, steps: u64 },
     #[error("step {step}: {source}")]
     AtStep { step: u64, source: Box<RunError> },
 }
@@ -137,6 +143,68 @@ pub struct Run<'a> {
     last_report: Option<StepReport>,
 }
 
+/// A checkpoint that was found to belong to a run's settings and text.
+pub struct Resumed(TrainingCheckpoint);
+
+impl Resumed {
+    /// Holds the last checkpoint of a run against its settings and its text. Needs no device.
+    ///
+    /// # Errors
+    /// Settings, a vocabulary, a text or a model that is not the checkpoint's; a step after the last; metrics that
+    /// cannot be read.
+    pub fn check(
+        checkpoint: TrainingCheckpoint,
+        run: &RunDirectory,
+        settings: &Settings,
+        text: &TrainingText,
+    ) -> Result<Self, RunError> {
+        let directory = run.last();
+        let state = &checkpoint.trainer;
+        // Settings first: all else may differ only because they do.
+        state.check_settings(&settings.trajectory())?;
+        let stored = checkpoint.model.tokenizer.as_deref();
+        let stored = stored.ok_or_else(|| RunError::NoTokenizer { path: directory.clone() })?;
+        let tokenizer = Tokenizer::from_json(stored)
+            .map_err(|source| RunError::Tokenizer { path: directory.join(TOKENIZER_FILE), source })?;
+        text.check_same(&tokenizer, &state.text_fingerprint)?;
+        let differences = differences(&checkpoint.model.config, &settings.model(text.tokenizer.vocabulary_size())?);
+        if !differences.is_empty() {
+            return Err(RunError::OtherModel { path: directory.join(CONFIG_FILE), differences });
+        }
+        if state.step > settings.steps {
+            let path = directory.join(TRAINER_FILE);
+            return Err(RunError::BeyondEnd { path, step: state.step, steps: settings.steps });
+        }
+        read_metrics(&run.metrics())?;
+        Ok(Self(checkpoint))
+    }
+
+    /// Steps that the run has behind it.
+    pub fn step(&self) -> u64 {
+        self.0.trainer.step
+    }
+}
+
+/// The sizes in which a stored model is not the one asked for.
+fn differences(stored: &GptConfig, asked: &GptConfig) -> Vec<String> {
+    let sizes = |config: &GptConfig| {
+        [
+            ("vocabulary_size", config.vocabulary_size as f64),
+            ("context_length", config.context_length as f64),
+            ("layers", config.layers as f64),
+            ("heads", config.heads as f64),
+            ("width", config.width as f64),
+            ("mlp_width", config.mlp_width as f64),
+            ("layer_norm_epsilon", config.layer_norm_epsilon),
+        ]
+    };
+    let pairs = sizes(stored).into_iter().zip(sizes(asked));
+    pairs
+        .filter(|((_, stored), (_, asked))| stored != asked)
+        .map(|((name, stored), (_, asked))| format!("{name} is {stored} where {asked} is needed"))
+        .collect()
+}
+
 /// A text and a model set up to be trained on it: all that can be refused before a run's directory is made.
 pub struct Preparation {
     text: TrainingText,
@@ -145,12 +213,11 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Loads the text, plans the run and sets it up on `gpu`, or on the CPU executor where that is `None`.
+    /// Plans the run and sets it up on `gpu`, or on the CPU executor where that is `None`.
     ///
     /// # Errors
-    /// Text that is missing or too short, a model that does not fit the adapter.
-    pub async fn new(gpu: Option<&Arc<Gpu>>, settings: &Settings) -> Result<Self, RunError> {
-        let text = TrainingText::load(settings)?;
+    /// A model that does not fit the adapter.
+    pub async fn new(gpu: Option<&Arc<Gpu>>, settings: &Settings, text: TrainingText) -> Result<Self, RunError> {
         let trainer = Trainer::new(gpu, settings, text.tokenizer.vocabulary_size()).await?;
         let plan_fingerprint = trainer.program.tape.fingerprint(gpu.map(|gpu| &gpu.profile));
         Ok(Self { text, trainer, plan_fingerprint })
@@ -169,27 +236,19 @@ impl<'a> Run<'a> {
     /// Begins a run in its directory, from the first step or from its last checkpoint.
     ///
     /// # Errors
-    /// Text or settings that differ from the checkpoint's, files that cannot be written.
+    /// Metrics that cannot be read, files that cannot be written.
     pub fn open(
         preparation: Preparation,
         directory: &'a RunDirectory,
         settings: &'a Settings,
-        resumed: Option<TrainingCheckpoint>,
+        resumed: Option<Resumed>,
         observer: &mut impl Observer,
     ) -> Result<Self, RunError> {
         let Preparation { text, mut trainer, plan_fingerprint } = preparation;
         let (mut best, mut earlier, mut samples_length) = (None, (0.0, 0), 0);
         let is_resumed = resumed.is_some();
-        if let Some(checkpoint) = resumed {
+        if let Some(Resumed(checkpoint)) = resumed {
             let state = &checkpoint.trainer;
-            let stored = checkpoint.model.tokenizer.as_deref();
-            let stored = stored.ok_or_else(|| RunError::NoTokenizer { path: directory.last() })?;
-            // Settings first: a text may differ only because they do.
-            state.check_settings(&settings.trajectory())?;
-            text.check_same(&Tokenizer::from_json(stored)?, &state.text_fingerprint)?;
-            if state.step > settings.steps {
-                return Err(RunError::BeyondEnd { step: state.step, steps: settings.steps });
-            }
             if state.plan_fingerprint != plan_fingerprint {
                 observer.notice(&format!(
                     "resuming under plan {plan_fingerprint} a run of plan {}, which another adapter, driver, kernel or \
@@ -415,7 +474,9 @@ impl<'a> Run<'a> {
             tokenizer_fingerprint: Fingerprint::of(tokenizer.as_bytes()).to_string(),
             text_fingerprint: self.text.fingerprint.clone(),
             elapsed_seconds: self.seconds(),
-            tokens: self.earlier.1 + (step - self.first_step) * self.settings.tokens_per_step(),
+            tokens: (step - self.first_step)
+                .saturating_mul(self.settings.tokens_per_step())
+                .saturating_add(self.earlier.1),
             samples_length: self.samples.length(),
         };
         let model = Checkpoint { config: self.trainer.config.clone(), parameters, tokenizer: Some(tokenizer) };

@@ -3,9 +3,15 @@
 use std::path::Path;
 
 use crate::atomic::{read_bounded, write_file};
+use crate::printable::printable;
 use crate::train::settings::{Settings, SettingsError, SettingsOverride};
 
-const FILE_LIMIT: u64 = 1 << 20;
+/// The largest file read. What a run writes is shorter: every setting takes a thousand bytes, and the names of texts are
+/// bounded by the validation. (A parser needs two hundred times a file's size for the worst of files.)
+const FILE_LIMIT: u64 = 1 << 19;
+
+/// How an error cuts the parser's reason, which may quote the file; that for a misspelt key lists all there are.
+const REASON_LIMIT: usize = 1000;
 
 impl SettingsOverride {
     /// Reads a TOML file whose keys are the names of [`Settings`]. An unknown key or a value of the wrong type is an
@@ -25,7 +31,7 @@ impl SettingsOverride {
             SettingsError::Toml {
                 path: path.to_path_buf(),
                 line: 1 + before.matches('\n').count(),
-                reason: error.message().replace('\n', ", "),
+                reason: printable(&error.message().replace('\n', ", "), REASON_LIMIT),
             }
         })
     }
@@ -74,10 +80,18 @@ mod tests {
             ("steps = 3\nsteps = 4\n", 2, "duplicate key"),
             ("steps = 3\nbatch 4\n", 2, ""),
             ("[model]\nlayers = 2\n", 1, "unknown field `model`"),
+            ("\"\\u001b[2J\" = 1\n", 1, "unknown field `\\u{1b}[2J`, expected one of `preset`"),
+            ("steps = 99999999999999999999\n", 1, "invalid type: integer `99999999999999999999`"),
+            ("heads = 1000000000000000000000.0\n", 1, "invalid type: floating point"),
+            ("layers = 1e9\n", 1, "invalid type: floating point `1000000000.0`, expected usize"),
+            ("data = [1]\n", 1, "invalid type: integer `1`, expected a string"),
+            (&format!("data = {}\n", "[".repeat(10_000)), 1, "cannot recurse further; max recursion depth met"),
+            (&format!("{}a = 1\n", "a.".repeat(10_000)), 1, "recursion limit"),
+            (&format!("steps = \"{}\"\n", "x".repeat(100_000)), 1, "invalid type: string \"xxx"),
         ] {
             let error = SettingsOverride::parse(text, Path::new("my.toml")).unwrap_err().to_string();
             assert!(error.starts_with(&format!("my.toml:{line}: ")) && error.contains(expected), "{error}");
-            assert!(!error.contains('\n'), "{error}");
+            assert!(!error.contains(['\n', '\u{1b}']) && error.len() < 1200, "{error}");
         }
     }
 
@@ -86,6 +100,23 @@ mod tests {
         let read = SettingsOverride::parse("learning_rate = nan\nclip = inf\n", Path::new("my.toml")).unwrap();
         let settings = Settings::resolve(read, SettingsOverride::default());
         assert_eq!(settings.validate().unwrap_err().to_string().lines().count(), 2);
+    }
+
+    #[test]
+    fn what_a_run_writes_is_short_enough_to_be_read_back() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("config.toml");
+        let mut settings = Preset::Nano.settings();
+        for name in ["\u{1}".repeat(65_536), "x".repeat(65_536)] {
+            settings.data = vec![name];
+            settings.validate().unwrap();
+            settings.write(&path).unwrap();
+            assert_eq!(SettingsOverride::read(&path).unwrap().data, Some(settings.data.clone()));
+        }
+        settings.data = vec!["x".into(); 65_536];
+        settings.validate().unwrap();
+        settings.write(&path).unwrap();
+        assert_eq!(SettingsOverride::read(&path).unwrap().data, Some(settings.data));
     }
 
     #[test]

@@ -11,6 +11,12 @@ const CORPUS_LIMIT: u64 = 1 << 28;
 /// A step of more micro-batches could not be interrupted in reasonable time.
 const ACCUMULATION_LIMIT: u64 = 1 << 16;
 
+/// The names of all texts together: with every character escaped they still fit the files that a run keeps.
+const NAMES_LIMIT: usize = 1 << 16;
+
+/// A longer sample would hold a run up for hours each time.
+const SAMPLE_LIMIT: u64 = 1 << 20;
+
 /// Seeds fit the integers of TOML, where the run keeps them.
 const SEED_LIMIT: u64 = i64::MAX as u64;
 
@@ -32,6 +38,14 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
         !settings.data.is_empty() && names,
         format!("data is {:?}: it must name a file or builtin:NAME", settings.data),
     );
+    let bytes: usize = settings.data.iter().map(String::len).sum();
+    demand(
+        bytes <= NAMES_LIMIT,
+        format!(
+            "data names {} texts in {bytes} bytes: at most {NAMES_LIMIT} fit, join the texts into fewer files",
+            settings.data.len()
+        ),
+    );
     let fraction = settings.validation_fraction;
     demand(
         fraction > 0.0 && fraction < 1.0,
@@ -50,6 +64,7 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
     for (name, value, limit) in [
         ("corpus_bytes", settings.corpus_bytes, CORPUS_LIMIT),
         ("accumulation", settings.accumulation as u64, ACCUMULATION_LIMIT),
+        ("sample_length", settings.sample_length as u64, SAMPLE_LIMIT),
     ] {
         demand(value <= limit, format!("{name} is {value}: the largest is {limit}"));
     }
@@ -97,11 +112,15 @@ mod tests {
     #[test]
     fn each_fault_is_one_clear_line() {
         type Edit = fn(&mut Settings);
-        let edits: [(Edit, &str); 25] = [
+        let edits: [(Edit, &str); 27] = [
             (|s| s.data.clear(), "data is []: it must name a file or builtin:NAME"),
             (
                 |s| s.data.push(String::new()),
                 "data is [\"builtin:stories\", \"\"]: it must name a file or builtin:NAME",
+            ),
+            (
+                |s| s.data = vec!["name".into(); 20_000],
+                "data names 20000 texts in 80000 bytes: at most 65536 fit, join the texts into fewer files",
             ),
             (|s| s.validation_fraction = 0.0, "validation_fraction is 0.0: it must be above 0 and below 1"),
             (|s| s.validation_fraction = 1.0, "validation_fraction is 1.0: it must be above 0 and below 1"),
@@ -110,6 +129,7 @@ mod tests {
             (|s| s.batch = 0, "batch is 0: it must be at least 1"),
             (|s| s.accumulation = 0, "accumulation is 0: it must be at least 1"),
             (|s| s.log_every = 0, "log_every is 0: it must be at least 1"),
+            (|s| s.sample_length = 1_000_000_000, "sample_length is 1000000000: the largest is 1048576"),
             (|s| s.heads = 3, "3 heads do not divide width 128: choose a width that is a multiple of the heads"),
             (|s| s.layers = 1_000_000_000, "layers is 1000000000: the largest supported is 1024"),
             (

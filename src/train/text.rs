@@ -9,6 +9,7 @@ use crate::data::split::{SplitError, split};
 use crate::data::text::{TextError, read_files};
 use crate::data::tokenizer::{Tokenizer, TokenizerError};
 use crate::fingerprint::Fingerprint;
+use crate::model::checkpoint::TOKENIZER_LIMIT;
 
 /// The prefix that names a built-in corpus.
 const BUILTIN: &str = "builtin:";
@@ -30,6 +31,11 @@ pub enum TrainingTextError {
     Split(#[from] SplitError),
     #[error(transparent)]
     Reference(#[from] ReferenceLossError),
+    #[error(
+        "the vocabulary of the text takes {bytes} bytes as tokenizer.json, of which {TOKENIZER_LIMIT} are read back: \
+         --tokens char makes a shorter one"
+    )]
+    VocabularyTooLong { bytes: u64 },
     #[error("the vocabulary of the text is not the one the run began with: {difference}")]
     Vocabulary { difference: String },
     #[error(
@@ -67,6 +73,11 @@ impl TrainingText {
             (None, _) => read_files(&settings.data.iter().map(PathBuf::from).collect::<Vec<_>>())?,
         };
         let tokenizer = Tokenizer::from_text(settings.tokens, &text)?;
+        // A model whose tokenizer cannot be read back would be lost.
+        let bytes = tokenizer.json_length();
+        if bytes > TOKENIZER_LIMIT {
+            return Err(TrainingTextError::VocabularyTooLong { bytes });
+        }
         let tokens = tokenizer.encode(&text)?;
         let split = split(&tokens, settings.validation_fraction, settings.context_length)?;
         let references = ReferenceLosses::new(split.training, split.validation, tokenizer.vocabulary_size())?;

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::atomic::{FileError, read_bounded, write_file};
+use crate::printable::printable;
 
 pub const TRAINER_FILE: &str = "trainer.json";
 
@@ -13,6 +15,12 @@ pub const TRAINER_FILE: &str = "trainer.json";
 const VERSION: u32 = 1;
 
 const FILE_LIMIT: u64 = 1 << 20;
+
+/// How an error cuts the parser's reason, which may quote the file.
+const REASON_LIMIT: usize = 500;
+
+/// How an error cuts the value of a setting.
+const VALUE_LIMIT: usize = 100;
 
 /// The state of a run between two steps, besides weights and moments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +61,8 @@ pub enum TrainerStateError {
     File(#[from] FileError),
     #[error("{} is not the state of a trainer: {reason}", path.display())]
     Json { path: PathBuf, reason: String },
+    #[error("{} has {field} {value:?}: it must be a finite number of at least 0", path.display())]
+    Number { path: PathBuf, field: &'static str, value: f64 },
     #[error("{} has version {version}: this program reads version {VERSION}", path.display())]
     Version { path: PathBuf, version: u32 },
     #[error("a resumed run keeps its settings, but {}: leave them out, or start a new run", changes.join(", "))]
@@ -64,14 +74,30 @@ impl TrainerState {
     pub fn read(directory: &Path) -> Result<Self, TrainerStateError> {
         let path = directory.join(TRAINER_FILE);
         let bytes = read_bounded(&path, FILE_LIMIT)?;
-        let malformed =
-            |error: serde_json::Error| TrainerStateError::Json { path: path.clone(), reason: error.to_string() };
+        Self::parse(&bytes, &path)
+    }
+
+    /// [`Self::read`] of bytes at hand; `path` is for the errors.
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, TrainerStateError> {
+        let malformed = |error: serde_json::Error| TrainerStateError::Json {
+            path: path.to_path_buf(),
+            reason: printable(&error.to_string(), REASON_LIMIT),
+        };
         // The version first: what a later one holds is not this program's to judge.
-        let Versioned { version, state } = serde_json::from_slice::<Versioned<Value>>(&bytes).map_err(malformed)?;
+        let Versioned::<IgnoredAny> { version, .. } = serde_json::from_slice(bytes).map_err(malformed)?;
         if version != VERSION {
-            return Err(TrainerStateError::Version { path, version });
+            return Err(TrainerStateError::Version { path: path.to_path_buf(), version });
         }
-        serde_json::from_value(state).map_err(malformed)
+        let Versioned::<Self> { state, .. } = serde_json::from_slice(bytes).map_err(malformed)?;
+        for (field, value) in [
+            ("elapsed_seconds", state.elapsed_seconds),
+            ("best_validation_loss", state.best_validation_loss.unwrap_or(0.0)),
+        ] {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(TrainerStateError::Number { path: path.to_path_buf(), field, value });
+            }
+        }
+        Ok(state)
     }
 
     /// Writes the file into a checkpoint directory, which exists.
@@ -85,14 +111,17 @@ impl TrainerState {
 
     /// Refuses settings under which the run would go on differently from how it began, naming each with both values.
     pub fn check_settings(&self, trajectory: &Map<String, Value>) -> Result<(), TrainerStateError> {
+        let shown = |value: &Value| printable(&value.to_string(), VALUE_LIMIT);
         let absent = Value::Null;
-        let changes: Vec<String> = trajectory
+        let mut changes: Vec<String> = trajectory
             .iter()
             .filter_map(|(name, asked)| {
                 let kept = self.settings.get(name).unwrap_or(&absent);
-                (kept != asked).then(|| format!("{name} was {kept} and is now {asked}"))
+                (kept != asked).then(|| format!("{name} was {} and is now {}", shown(kept), shown(asked)))
             })
             .collect();
+        let unknown = self.settings.keys().find(|name| !trajectory.contains_key(*name));
+        changes.extend(unknown.map(|name| format!("{} is none that this program has", printable(name, VALUE_LIMIT))));
         if changes.is_empty() { Ok(()) } else { Err(TrainerStateError::SettingsChanged { changes }) }
     }
 }
@@ -153,6 +182,35 @@ mod tests {
             "a resumed run keeps its settings, but batch was 12 and is now 13, learning_rate was 0.001 and is now 0.0003: \
              leave them out, or start a new run"
         );
+        let mut state = state();
+        state.settings.insert("\u{1b}x".into(), Value::Null);
+        let error = state.check_settings(&Preset::Nano.settings().trajectory()).unwrap_err().to_string();
+        assert!(error.contains("but \\u{1b}x is none that this program has: "), "{error}");
+    }
+
+    #[test]
+    fn numbers_that_no_run_can_have_are_refused_by_their_name() {
+        let room = tempfile::tempdir().unwrap();
+        state().write_into(room.path()).unwrap();
+        let good = std::fs::read_to_string(room.path().join(TRAINER_FILE)).unwrap();
+        for (from, to, expected) in [
+            ("12.345678901234567", "-1.0", "has elapsed_seconds -1.0: it must be a finite number of at least 0"),
+            (
+                "0.30000000000000004",
+                "-1e300",
+                "has best_validation_loss -1e300: it must be a finite number of at least 0",
+            ),
+            ("12.345678901234567", "1e999", "is not the state of a trainer: number out of range"),
+            ("\"step\": 250", "\"step\": -1", "invalid value: integer `-1`, expected u64"),
+            ("\"step\": 250", "\"step\": 1e3", "invalid type: floating point `1000.0`, expected u64"),
+            ("\"step\": 250", "\"step\": 1, \"step\": 2", "duplicate field `step`"),
+            ("\"tokens\": 192000", "\"tokens\": 18446744073709551616", "invalid type: floating point"),
+        ] {
+            let text = good.replacen(from, to, 1);
+            assert_ne!(text, good);
+            let error = TrainerState::parse(text.as_bytes(), Path::new("trainer.json")).unwrap_err().to_string();
+            assert!(error.starts_with("trainer.json ") && error.contains(expected), "{error}");
+        }
     }
 
     #[test]
@@ -164,10 +222,18 @@ mod tests {
             ("{\"version\": 1, \"state\": {\"step\": 3}}", "trainer.json is not the state of a trainer: missing field"),
             ("{\"version\": 1}", "trainer.json is not the state of a trainer: missing field `state`"),
             ("{\"version\": 2, \"state\": {}}", "trainer.json has version 2: this program reads version 1"),
+            ("{\"version\": 4294967296, \"state\": {}}", "trainer: invalid value: integer `4294967296`, expected u32"),
+            ("{\"version\": 1, \"version\": 1, \"state\": {}}", "trainer: duplicate field `version`"),
+            (
+                "{\"version\": 1, \"state\": {\"\\u001b[2J\": 1}}",
+                "trainer: unknown field `\\u{1b}[2J`, expected one of",
+            ),
+            ("{\"version\": 1, \"state\": [[[[", "trainer: EOF while parsing a list"),
         ] {
             std::fs::write(&path, text).unwrap();
             let error = TrainerState::read(room.path()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
+            assert!(!error.contains(['\n', '\u{1b}']) && error.len() < 700, "{error}");
         }
         std::fs::remove_file(&path).unwrap();
         assert!(TrainerState::read(room.path()).unwrap_err().to_string().starts_with("cannot open "));

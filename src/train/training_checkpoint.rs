@@ -28,11 +28,11 @@ pub enum TrainingCheckpointError {
 }
 
 impl TrainingCheckpoint {
-    /// Reads a checkpoint directory.
+    /// Reads a checkpoint directory, small files first: what they are refused for takes no memory.
     pub fn read(directory: &Path) -> Result<Self, TrainingCheckpointError> {
+        let trainer = TrainerState::read(directory)?;
         let model = Checkpoint::read(directory)?;
         let optimizer = OptimizerState::read(directory, &model.config)?;
-        let trainer = TrainerState::read(directory)?;
         Ok(Self { model, optimizer, trainer })
     }
 
@@ -55,7 +55,8 @@ mod tests {
     fn checkpoint(step: u64) -> TrainingCheckpoint {
         let config = GptConfig::new(11, 6, 1, 2, 4).unwrap();
         let parameters = Initialisation { seed: step, ..Default::default() }.values(&config);
-        let optimizer = OptimizerState { first_moments: parameters.clone(), second_moments: parameters.clone() };
+        let squares = parameters.iter().map(|values| values.iter().map(|value| value * value).collect()).collect();
+        let optimizer = OptimizerState { first_moments: parameters.clone(), second_moments: squares };
         let trainer = TrainerState {
             step,
             seed: 1,

@@ -7,6 +7,9 @@ mod faults;
 mod full_disk;
 mod generation;
 mod golden;
+// Limits on memory are the shell's and the system's.
+#[cfg(target_os = "linux")]
+mod hostile;
 mod op;
 mod resume;
 mod room;

@@ -2,26 +2,34 @@
 //! as [`Tokenizer::encode`] does and refuses what the vocabulary lacks.
 //!
 //! Read back are only files that mean one of the two kinds of token here: whatever would tokenise otherwise is refused
-//! by its name. Memory stays in proportion to the file.
+//! by its name. Memory stays in proportion to the file, whatever it holds.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use super::{TokenKind, Tokenizer, character, is_token, quoted, word};
+use super::{TOKEN_LIMIT, TokenKind, Tokenizer, character, is_token, quoted, word};
+use crate::printable::printable;
 
 /// The model type of both kinds: a plain table from token strings to ids.
 const MODEL: &str = "WordLevel";
 
+/// How an error cuts a parser's reason, which may quote the file.
+const REASON_LIMIT: usize = 300;
+
+/// Bytes of a pre-tokenizer that are looked at: those that mean characters or words have some hundred.
+const PART_LIMIT: usize = 1 << 12;
+
 /// Why a `tokenizer.json` cannot be used.
 #[derive(Debug, Error)]
 pub enum TokenizerJsonError {
-    #[error("not a tokenizer.json: {0}")]
-    Malformed(#[from] serde_json::Error),
+    #[error("not a tokenizer.json: {reason}")]
+    Malformed { reason: String },
     #[error("the tokenizer.json has no {field}")]
     MissingField { field: &'static str },
     #[error("the tokenizer.json holds a {} model: only {MODEL} models can be read", quoted(name))]
@@ -37,7 +45,7 @@ pub enum TokenizerJsonError {
     UnsupportedPreTokenizer { name: String },
     #[error("the tokenizer.json has an empty vocabulary: at least one token is needed")]
     EmptyVocabulary,
-    #[error("the tokenizer.json has {count} tokens: at most {} fit", u32::MAX)]
+    #[error("the tokenizer.json has {count} tokens: at most {TOKEN_LIMIT} fit")]
     TooManyTokens { count: usize },
     #[error("the tokenizer.json's token {} is not one {}", quoted(token), match kind {
         TokenKind::Char => "character",
@@ -47,19 +55,33 @@ pub enum TokenizerJsonError {
     #[error("the tokenizer.json has the token {} twice", quoted(token))]
     RepeatedToken { token: String },
     #[error("the tokenizer.json gives the id {id} to both {} and {}", quoted(first), quoted(second))]
-    RepeatedId { id: u32, first: String, second: String },
+    RepeatedId { id: u64, first: String, second: String },
     #[error(
         "the tokenizer.json gives the id {id} to {}: {size} tokens need the ids 0 to {}, and {missing} is missing",
         quoted(token), size - 1
     )]
-    Hole { token: String, id: u64, size: u32, missing: usize },
+    Hole { token: String, id: u64, size: usize, missing: usize },
 }
 
 impl Tokenizer {
     /// The text of a `tokenizer.json`.
     pub fn to_json(&self) -> String {
+        format!("{:#}\n", self.document())
+    }
+
+    /// The bytes of [`Self::to_json`], counted without making it.
+    pub fn json_length(&self) -> u64 {
+        let mut count = ByteCount(1);
+        match serde_json::to_writer_pretty(&mut count, &self.document()) {
+            Ok(()) => count.0,
+            // Neither the count nor a document of texts and numbers can fail.
+            Err(_) => u64::MAX,
+        }
+    }
+
+    fn document(&self) -> Value {
         let vocabulary: Map<String, Value> = self.tokens.iter().cloned().zip((0u32..).map(Value::from)).collect();
-        let document = json!({
+        json!({
             "version": "1.0",
             "truncation": null,
             "padding": null,
@@ -73,8 +95,7 @@ impl Tokenizer {
             },
             // The library wants the name of a token for the unknown. No token is empty, so there is none.
             "model": { "type": MODEL, "vocab": vocabulary, "unk_token": "" },
-        });
-        format!("{document:#}\n")
+        })
     }
 
     /// The tokenizer that a `tokenizer.json` describes. The ids may be in any order but must be `0..vocabulary_size`.
@@ -82,42 +103,53 @@ impl Tokenizer {
     /// Fails, naming the part, on files of another model, normalizer, pre-tokenizer, post-processor or with added
     /// tokens, and on vocabularies that are empty, name a token or an id twice, or leave an id out.
     pub fn from_json(text: &str) -> Result<Self, TokenizerJsonError> {
-        let kind = serde_json::from_str::<Outline>(text)?.kind()?;
+        let kind = serde_json::from_str::<Outline<'_>>(text).map_err(malformed)?.kind()?;
         // Only now: the vocabulary of another model may have another form altogether.
-        let Document { model: Model { vocab: Vocabulary(entries) } } = serde_json::from_str(text)?;
-        let size = match u32::try_from(entries.len()) {
-            Ok(0) => return Err(TokenizerJsonError::EmptyVocabulary),
-            Ok(size) => size,
-            Err(_) => return Err(TokenizerJsonError::TooManyTokens { count: entries.len() }),
-        };
-
-        let mut tokens: Vec<Option<String>> = vec![None; entries.len()];
-        let mut ids = HashMap::new();
-        let mut outside = None;
-        for (token, id) in entries {
-            if !is_token(kind, &token) {
-                return Err(TokenizerJsonError::ForeignToken { token, kind });
-            }
-            let Some((id, slot)) = u32::try_from(id).ok().and_then(|id| Some((id, tokens.get_mut(id as usize)?)))
-            else {
-                outside = Some((token, id));
-                continue;
-            };
-            if let Some(first) = slot.replace(token.clone()) {
-                return Err(match first == token {
-                    true => TokenizerJsonError::RepeatedToken { token },
-                    false => TokenizerJsonError::RepeatedId { id, first, second: token },
-                });
-            }
-            if ids.insert(token.clone(), id).is_some() {
-                return Err(TokenizerJsonError::RepeatedToken { token });
-            }
+        let document: Document<'_> = serde_json::from_str(text).map_err(malformed)?;
+        let Vocabulary { mut entries, count } = document.model.vocab;
+        if count > TOKEN_LIMIT {
+            return Err(TokenizerJsonError::TooManyTokens { count });
         }
-        if let (Some((token, id)), Some(missing)) = (outside, tokens.iter().position(Option::is_none)) {
-            return Err(TokenizerJsonError::Hole { token, id, size, missing });
+        if let Some((token, _)) = entries.iter().find(|(token, _)| !is_token(kind, token)) {
+            return Err(TokenizerJsonError::ForeignToken { token: token.to_string(), kind });
         }
-        Ok(Self { kind, tokens: tokens.into_iter().flatten().collect(), ids })
+        entries.sort_unstable_by(|(first, _), (second, _)| first.cmp(second));
+        if let Some([(token, _), _]) = entries.array_windows().find(|[(first, _), (second, _)]| first == second) {
+            return Err(TokenizerJsonError::RepeatedToken { token: token.to_string() });
+        }
+        entries.sort_unstable_by(|(first, id), (second, other)| (id, first).cmp(&(other, second)));
+        if let Some([(first, id), (second, _)]) = entries.array_windows().find(|[(_, id), (_, other)]| id == other) {
+            let (first, second) = (first.to_string(), second.to_string());
+            return Err(TokenizerJsonError::RepeatedId { id: *id, first, second });
+        }
+        // No id stands twice: all of them lie below the size, or the last does not and one below is missing.
+        let size = entries.len();
+        let Some((token, id)) = entries.last() else { return Err(TokenizerJsonError::EmptyVocabulary) };
+        if *id >= size as u64 {
+            let missing = (0u64..).zip(&entries).take_while(|(expected, (_, id))| expected == id).count();
+            return Err(TokenizerJsonError::Hole { token: token.to_string(), id: *id, size, missing });
+        }
+        let tokens: Vec<String> = entries.into_iter().map(|(token, _)| token.into_owned()).collect();
+        let ids = tokens.iter().cloned().zip(0..).collect();
+        Ok(Self { kind, tokens, ids })
     }
+}
+
+struct ByteCount(u64);
+
+impl std::io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn malformed(error: serde_json::Error) -> TokenizerJsonError {
+    TokenizerJsonError::Malformed { reason: printable(&error.to_string(), REASON_LIMIT) }
 }
 
 fn pre_tokenizer(kind: TokenKind) -> Value {
@@ -131,15 +163,19 @@ fn pattern(kind: TokenKind) -> String {
     pre_tokenizer(kind)["pattern"]["Regex"].to_string()
 }
 
-/// Everything of a `tokenizer.json` that decides what a token is, without the vocabulary.
+/// Everything of a `tokenizer.json` that decides what a token is, without the vocabulary. Parts of any form stay text
+/// until it is known that they are short.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
-struct Outline {
+struct Outline<'a> {
     model: Option<ModelOutline>,
-    normalizer: Option<Value>,
-    pre_tokenizer: Option<Value>,
-    post_processor: Option<Value>,
-    added_tokens: Option<Vec<AddedToken>>,
+    #[serde(borrow)]
+    normalizer: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pre_tokenizer: Option<&'a RawValue>,
+    #[serde(borrow)]
+    post_processor: Option<&'a RawValue>,
+    added_tokens: Option<FirstAddedToken>,
 }
 
 #[derive(Deserialize)]
@@ -157,7 +193,32 @@ struct AddedToken {
     content: String,
 }
 
-impl Outline {
+/// One added token is enough to refuse a file by.
+struct FirstAddedToken(Option<String>);
+
+impl<'de> Deserialize<'de> for FirstAddedToken {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Tokens;
+
+        impl<'de> Visitor<'de> for Tokens {
+            type Value = FirstAddedToken;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a list of added tokens")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut tokens: A) -> Result<FirstAddedToken, A::Error> {
+                let first = tokens.next_element::<AddedToken>()?;
+                while tokens.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(FirstAddedToken(first.map(|token| token.content)))
+            }
+        }
+
+        deserializer.deserialize_seq(Tokens)
+    }
+}
+
+impl Outline<'_> {
     fn kind(self) -> Result<TokenKind, TokenizerJsonError> {
         let model = self.model.ok_or(TokenizerJsonError::MissingField { field: "model" })?;
         match (model.r#type, model.merges) {
@@ -169,68 +230,88 @@ impl Outline {
         if model.vocab.is_none() {
             return Err(TokenizerJsonError::MissingField { field: "model.vocab" });
         }
-        for (field, value) in [("normalizer", self.normalizer), ("post_processor", self.post_processor)] {
-            if let Some(value) = value {
-                return Err(TokenizerJsonError::UnsupportedField { field, name: type_name(&value) });
+        for (field, part) in [("normalizer", self.normalizer), ("post_processor", self.post_processor)] {
+            if let Some(part) = part {
+                return Err(TokenizerJsonError::UnsupportedField { field, name: type_name(part) });
             }
         }
-        if let Some(token) = self.added_tokens.iter().flatten().next() {
-            return Err(TokenizerJsonError::UnsupportedField { field: "added_tokens", name: quoted(&token.content) });
+        if let Some(FirstAddedToken(Some(content))) = self.added_tokens {
+            return Err(TokenizerJsonError::UnsupportedField { field: "added_tokens", name: quoted(&content) });
         }
         let Some(split) = self.pre_tokenizer else {
             return Err(TokenizerJsonError::MissingField { field: "pre_tokenizer" });
         };
         [TokenKind::Char, TokenKind::Word]
             .into_iter()
-            .find(|kind| pre_tokenizer(*kind) == split)
-            .ok_or_else(|| TokenizerJsonError::UnsupportedPreTokenizer { name: type_name(&split) })
+            .find(|kind| short_value(split).is_some_and(|split| pre_tokenizer(*kind) == split))
+            .ok_or_else(|| TokenizerJsonError::UnsupportedPreTokenizer { name: type_name(split) })
     }
+}
+
+/// A part of the file as a value, unless it is too long to be any that is meant.
+fn short_value(part: &RawValue) -> Option<Value> {
+    serde_json::from_str(Some(part.get()).filter(|text| text.len() <= PART_LIMIT)?).ok()
 }
 
 /// The `type` of a part of the file, or its beginning if it has none.
-fn type_name(part: &Value) -> String {
-    match part.get("type").and_then(Value::as_str) {
+fn type_name(part: &RawValue) -> String {
+    match short_value(part).as_ref().and_then(|value| value.get("type")?.as_str()) {
         Some(name) => quoted(name),
-        None => quoted(&part.to_string()),
+        None => quoted(part.get()),
     }
 }
 
 #[derive(Deserialize)]
-struct Document {
-    model: Model,
+struct Document<'a> {
+    #[serde(borrow)]
+    model: Model<'a>,
 }
 
 #[derive(Deserialize)]
-struct Model {
-    vocab: Vocabulary,
+struct Model<'a> {
+    #[serde(borrow)]
+    vocab: Vocabulary<'a>,
 }
 
-/// The entries of the vocabulary as they stand: a map would hide a token that is named twice.
-struct Vocabulary(Vec<(String, u64)>);
+/// The entries of the vocabulary as they stand: a map would hide a token that is named twice. No more than the limit
+/// are kept, all are counted.
+struct Vocabulary<'a> {
+    entries: Vec<(Cow<'a, str>, u64)>,
+    count: usize,
+}
 
-impl<'de> Deserialize<'de> for Vocabulary {
+impl<'de: 'a, 'a> Deserialize<'de> for Vocabulary<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(VocabularyVisitor)
-    }
-}
+        struct Entries;
 
-struct VocabularyVisitor;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Vocabulary<'de>;
 
-impl<'de> Visitor<'de> for VocabularyVisitor {
-    type Value = Vocabulary;
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a map from tokens to ids")
+            }
 
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a map from tokens to ids")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vocabulary, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vocabulary<'de>, A::Error> {
+                let (mut entries, mut count) = (Vec::new(), 0);
+                while let Some(Token(token)) = map.next_key()? {
+                    count += 1;
+                    if count <= TOKEN_LIMIT {
+                        entries.push((token, map.next_value()?));
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(Vocabulary { entries, count })
+            }
         }
-        Ok(Vocabulary(entries))
+
+        deserializer.deserialize_map(Entries)
     }
 }
+
+/// A token's text, borrowed from the file where no escape stands in it.
+#[derive(Deserialize)]
+struct Token<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
@@ -253,7 +334,9 @@ mod tests {
             (Word, "The \"cat\" \\ <unk> [UNK] .\nÉté \u{200b}"),
         ] {
             let tokenizer = Tokenizer::from_text(kind, text).unwrap();
-            assert_eq!(Tokenizer::from_json(&tokenizer.to_json()).unwrap(), tokenizer);
+            let text = tokenizer.to_json();
+            assert_eq!(Tokenizer::from_json(&text).unwrap(), tokenizer);
+            assert_eq!(tokenizer.json_length(), text.len() as u64);
         }
     }
 

@@ -14,6 +14,11 @@ use thiserror::Error;
 
 pub use json::TokenizerJsonError;
 
+/// The most tokens of a vocabulary: as many different words as some hundred megabytes of prose hold, and nearly all
+/// of Unicode. Each costs a row of the embedding, so that a larger vocabulary is a mistake (a binary file, word tokens
+/// of a text without spaces) long before it is a model.
+pub const TOKEN_LIMIT: usize = 1 << 20;
+
 /// What one token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -53,8 +58,11 @@ pub enum TokenizerError {
     UnknownKind { name: String },
     #[error("the text holds no {kind} token: a vocabulary needs at least one")]
     NoTokens { kind: TokenKind },
-    #[error("the text holds {count} different tokens: at most {} fit", u32::MAX)]
-    TooManyTokens { count: usize },
+    #[error("the text holds {count} different {}s: at most {TOKEN_LIMIT} fit a vocabulary", match kind {
+        TokenKind::Char => "character",
+        TokenKind::Word => "word",
+    })]
+    TooManyTokens { count: usize, kind: TokenKind },
     /// `position` counts characters from 0.
     #[error("the vocabulary lacks the character {character:?} (U+{:04X}) at position {position}", *character as u32)]
     UnseenCharacter { character: char, position: usize },
@@ -77,18 +85,18 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// The tokenizer of all tokens in `text`, with ids in code point order (so the same text gives the same ids).
     ///
-    /// Fails if the text holds no token.
+    /// Fails if the text holds no token, or more different ones than [`TOKEN_LIMIT`].
     pub fn from_text(kind: TokenKind, text: &str) -> Result<Self, TokenizerError> {
         let mut distinct: Vec<&str> = pieces(kind, text).collect::<HashSet<_>>().into_iter().collect();
         distinct.sort_unstable();
         if distinct.is_empty() {
             return Err(TokenizerError::NoTokens { kind });
         }
-        // The last u32 is not an id: it marks targets that are to be ignored.
-        let count = distinct.len();
-        let size = u32::try_from(count).map_err(|_| TokenizerError::TooManyTokens { count })?;
+        if distinct.len() > TOKEN_LIMIT {
+            return Err(TokenizerError::TooManyTokens { count: distinct.len(), kind });
+        }
         let tokens: Vec<String> = distinct.into_iter().map(str::to_owned).collect();
-        let ids = tokens.iter().cloned().zip(0..size).collect();
+        let ids = tokens.iter().cloned().zip(0..).collect();
         Ok(Self { kind, tokens, ids })
     }
 
