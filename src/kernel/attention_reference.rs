@@ -28,7 +28,7 @@ struct Head {
 }
 
 impl<S: Real> Rows<'_, S> {
-    fn row(&self, batch: u32, head: u32, row: u32, head_dim: u32) -> Vec<f64> {
+    pub(super) fn row(&self, batch: u32, head: u32, row: u32, head_dim: u32) -> Vec<f64> {
         let first = self.view.start(batch, head, row);
         self.elements[first..first + head_dim as usize].iter().map(|element| element.to_f64()).collect()
     }
@@ -45,7 +45,7 @@ impl<S: Real> Rows<'_, S> {
 }
 
 impl<S: Real> RowsMut<'_, S> {
-    fn store(&mut self, batch: u32, head: u32, row: u32, values: &[f64]) {
+    pub(super) fn store(&mut self, batch: u32, head: u32, row: u32, values: &[f64]) {
         let first = self.view.start(batch, head, row);
         for (element, &value) in self.elements[first..first + values.len()].iter_mut().zip(values) {
             *element = S::from_f64(value);
@@ -254,11 +254,13 @@ impl ScoreRow {
     }
 }
 
-fn statistics_index(shape: &AttentionShape, batch: u32, head: u32, row: u32) -> usize {
+/// Where the statistics of a query lie among those of all queries.
+pub(super) fn statistics_index(shape: &AttentionShape, batch: u32, head: u32, row: u32) -> usize {
     RowView::contiguous(shape.heads, shape.query_length, 1).start(batch, head, row)
 }
 
-fn statistics<S: Real>(shape: &AttentionShape, row_statistics: &[S], at: usize) -> (f64, f64) {
+/// Log-sum-exp and delta of a query.
+pub(super) fn statistics<S: Real>(shape: &AttentionShape, row_statistics: &[S], at: usize) -> (f64, f64) {
     (row_statistics[at].to_f64(), row_statistics[shape.query_rows() as usize + at].to_f64())
 }
 

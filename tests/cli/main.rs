@@ -4,4 +4,5 @@ mod bad_input;
 mod commands;
 mod generation;
 mod room;
+mod steps;
 mod training;
