@@ -7,14 +7,13 @@
 
 use std::sync::Arc;
 
+use super::UNTOUCHED;
 use crate::gpu::{Gpu, Pipelines, ShaderSource};
 use crate::tape::{
     BufferWindow, Case, Category, CpuExecutor, DesignInfo, ElementKind, ExecutionError, GpuExecutor, Kernel, Launch,
-    Operand, Segment, Tape, TapeBuffer,
+    Operand, Segment, Tape, TapeBuffer, TapeError, Tolerance,
 };
 
-/// What outputs hold before a launch: a quiet NaN that no arithmetic produces.
-const UNTOUCHED: u32 = 0x7fc0_5eed;
 /// Elements behind the logical end of every operand.
 const GUARD: usize = 16;
 
@@ -138,8 +137,8 @@ fn holds_words(operand: &Operand) -> bool {
     matches!(operand, Operand::InputWords(_) | Operand::OutputWords(_) | Operand::InOutWords(_))
 }
 
-/// Runs the twin and returns every operand's bits afterwards.
-fn twin_results(kernel: &'static Kernel, case: &Case) -> Result<Vec<Vec<u32>>, crate::tape::TapeError> {
+/// The twin with the case's contents, not run yet.
+fn twin(kernel: &'static Kernel, case: &Case) -> Result<CpuExecutor<f32>, TapeError> {
     let executor = CpuExecutor::<f32>::new(tape_of(kernel, None, case))?;
     for (buffer, operand) in case.operands.iter().enumerate() {
         let bits = contents(operand);
@@ -148,11 +147,16 @@ fn twin_results(kernel: &'static Kernel, case: &Case) -> Result<Vec<Vec<u32>>, c
             false => executor.write(buffer, bytemuck::cast_slice(&bits))?,
         }
     }
-    executor.run(0);
+    Ok(executor)
+}
+
+/// Runs the twin and returns every operand's bits afterwards.
+fn twin_results(twin: &CpuExecutor<f32>, case: &Case) -> Result<Vec<Vec<u32>>, TapeError> {
+    twin.run(0);
     (0..case.operands.len())
         .map(|buffer| match holds_words(&case.operands[buffer]) {
-            true => executor.read_words(buffer),
-            false => Ok(bytemuck::cast_slice(&executor.read(buffer)?).to_vec()),
+            true => twin.read_words(buffer),
+            false => Ok(bytemuck::cast_slice(&twin.read(buffer)?).to_vec()),
         })
         .collect()
 }
@@ -183,8 +187,14 @@ async fn device_results(
     Ok(results)
 }
 
-/// Compares what a launch left behind with what the twin left behind.
-fn compare(case: &Case, writes: &[usize], found: &[Vec<u32>], expected: &[Vec<u32>]) -> Outcome {
+/// Compares what a launch left behind with what the twin left behind; `tolerance` is that of an element of an operand.
+fn compare(
+    case: &Case,
+    writes: &[usize],
+    found: &[Vec<u32>],
+    expected: &[Vec<u32>],
+    tolerance: impl Fn(usize, usize) -> Tolerance,
+) -> Outcome {
     let (mut compared, mut misses, mut written) = (0, 0, 0);
     let mut worst: Option<Worst> = None;
     for (operand, described) in case.operands.iter().enumerate() {
@@ -207,7 +217,7 @@ fn compare(case: &Case, writes: &[usize], found: &[Vec<u32>], expected: &[Vec<u3
                     let reason = format!("the reference of operand {operand} is {expected} at index {index}");
                     return Outcome::BadReference { reason };
                 }
-                (found, expected, case.tolerance.share(found, expected))
+                (found, expected, tolerance(operand, index).share(found, expected))
             };
             written += usize::from(!kept);
             misses += usize::from(share.is_nan() || share > 1.0);
@@ -234,9 +244,31 @@ pub async fn run_case(
     design: DesignInfo,
     case: &Case,
 ) -> Result<Outcome, ExecutionError> {
-    let expected = twin_results(kernel, case)?;
+    let expected = twin_results(&twin(kernel, case)?, case)?;
     let found = device_results(gpu, pipelines, kernel, design, None, case).await?;
-    Ok(compare(case, kernel.writes, &found, &expected))
+    Ok(compare(case, kernel.writes, &found, &expected, |_, _| case.tolerance))
+}
+
+/// As [`run_case`], held to the kernel's own error bounds in the place of the case's tolerance.
+///
+/// # Errors
+/// As [`run_case`].
+pub async fn run_case_within_bounds(
+    gpu: &Arc<Gpu>,
+    pipelines: &mut Pipelines,
+    kernel: &'static Kernel,
+    design: DesignInfo,
+    case: &Case,
+) -> Result<Outcome, ExecutionError> {
+    let twin = twin(kernel, case)?;
+    let bounds = twin.error_bounds(&twin.tape().segments[0].launches[0]);
+    let expected = twin_results(&twin, case)?;
+    let found = device_results(gpu, pipelines, kernel, design, None, case).await?;
+    let bound = |operand: usize, index: usize| {
+        let written = kernel.writes.iter().position(|&written| written == operand);
+        written.map_or(Tolerance::EXACT, |written| Tolerance::new(bounds[written][index], 0.0))
+    };
+    Ok(compare(case, kernel.writes, &found, &expected, bound))
 }
 
 /// As [`run_case`], with the design's shader text replaced: a mutant that the case should notice.
@@ -251,7 +283,7 @@ pub async fn run_case_with_source(
     source: &ShaderSource,
     case: &Case,
 ) -> Result<Outcome, ExecutionError> {
-    let expected = twin_results(kernel, case)?;
+    let expected = twin_results(&twin(kernel, case)?, case)?;
     let found = device_results(gpu, pipelines, kernel, design, Some(source), case).await?;
-    Ok(compare(case, kernel.writes, &found, &expected))
+    Ok(compare(case, kernel.writes, &found, &expected, |_, _| case.tolerance))
 }

@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use serde_json::json;
 
-use super::Outcome;
 use super::device::{DeviceArgument, open};
 use super::output::say;
 use super::parity_golden::{self, Request};
+use super::{Outcome, parity_step};
 use crate::check::parity::{Outcome as CaseOutcome, run_case};
 use crate::gpu::{Choice, Pipelines};
 use crate::kernel::KERNELS;
@@ -35,6 +35,8 @@ pub struct Arguments {
     json: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgument,
+    #[command(flatten)]
+    whole: parity_step::StepArguments,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -62,18 +64,23 @@ fn trial_name(kernel: &Kernel, design: &DesignInfo, case: &Case) -> String {
     format!("{}/{}[{}]", kernel.name, design.name, case.name)
 }
 
+/// Opens the file of a report before the work begins.
+pub(super) fn report_file(path: Option<&PathBuf>) -> anyhow::Result<Option<File>> {
+    let create = |path: &PathBuf| {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()));
+        file.map_err(|error| anyhow::anyhow!("{error:#}"))
+    };
+    path.map(create).transpose()
+}
+
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    if arguments.whole.chosen() {
+        return parity_step::run(arguments.whole, arguments.json, arguments.device).await;
+    }
     if arguments.golden.is_none() && !arguments.match_anything() {
         bail!("no kernel, design or case has '{}' in its name", arguments.filter.unwrap_or_default());
     }
-    let mut file = match &arguments.json {
-        Some(path) => Some(
-            File::create(path)
-                .with_context(|| format!("cannot write {}", path.display()))
-                .map_err(|error| anyhow::anyhow!("{error:#}"))?,
-        ),
-        None => None,
-    };
+    let mut file = report_file(arguments.json.as_ref())?;
     let (gpu, line) = open(&arguments.device.device).await?;
     if let Some(directory) = &arguments.golden {
         if gpu.is_none() && arguments.device.device != Choice::Cpu {

@@ -1,6 +1,7 @@
 //! The running sum of gradients over the micro-batches of a step.
 
 use super::piece;
+use crate::tape::rounding::OPERATIONS;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -67,6 +68,17 @@ impl KernelDefinition for Accumulate {
         let count = parameters.count as usize;
         for (sum, x) in sum[..count].iter_mut().zip(&x[..count]) {
             *sum = if first { *x } else { S::from_f64(sum.to_f64() + x.to_f64()) };
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (x, scalars, sum) = (operands.real(0), operands.real(1), operands.real(2));
+        if scalars[0] != 0.0 {
+            return; // moved
+        }
+        let pairs = x.iter().zip(sum.iter()).take(parameters.count as usize);
+        for (bound, (x, sum)) in bounds[0].iter_mut().zip(pairs) {
+            *bound = OPERATIONS * (x.to_f64() + sum.to_f64()).abs();
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::gradient_norm::{control, flags};
 use super::piece;
+use crate::tape::rounding::OPERATIONS;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -146,6 +147,29 @@ impl KernelDefinition for AdamW {
             *p = S::from_f64(decayed - rate / correction1 * m / denominator);
             *first = S::from_f64(m);
             *second = S::from_f64(v);
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (parameter, gradient) = (operands.real(0), operands.real(1));
+        let (first_moment, second_moment) = (operands.real(2), operands.real(3));
+        let (scalars, control, flags) = (operands.real(4), operands.real(5), operands.words(6));
+        if flags[flags::FROZEN] != 0 {
+            return;
+        }
+        let coefficient = control[control::COEFFICIENT].to_f64();
+        let step_size = scalars[scalars::LEARNING_RATE].to_f64() / scalars[scalars::BIAS_CORRECTION1].to_f64();
+        let root_of_correction2 = scalars[scalars::BIAS_CORRECTION2].to_f64().sqrt();
+        for index in 0..parameters.count as usize {
+            let gradient = coefficient * gradient[index].to_f64();
+            let m =
+                (parameters.beta1 * first_moment[index].to_f64()).abs() + (parameters.one_minus_beta1 * gradient).abs();
+            let v = parameters.beta2 * second_moment[index].to_f64() + parameters.one_minus_beta2 * gradient * gradient;
+            // The terms of the first moment may cancel; what their rounding leaves is divided like the moment itself.
+            let update = step_size * m / (v.sqrt() / root_of_correction2 + parameters.epsilon);
+            bounds[0][index] = OPERATIONS * (parameter[index].to_f64().abs() + 3.0 * update);
+            bounds[1][index] = OPERATIONS * m;
+            bounds[2][index] = OPERATIONS * v;
         }
     }
 

@@ -2,6 +2,7 @@
 //! and `value_gradient_j = sum_i p_ij output_gradient_i`, over the queries of every head that reads the key.
 
 use super::attention_cases::setups;
+use super::attention_error::Backward;
 use super::attention_reference::{self as reference, Rows, RowsMut};
 use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
@@ -417,6 +418,24 @@ impl KernelDefinition for AttentionBackwardKeyValue {
             &row_statistics,
             &mut RowsMut { elements: &mut key_gradient, view: parameters.key_gradient() },
             &mut RowsMut { elements: &mut value_gradient, view: parameters.value_gradient() },
+        );
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (query, key, value) = (operands.real(0), operands.real(1), operands.real(2));
+        let (output_gradient, row_statistics) = (operands.real(3), operands.real(4));
+        let backward = Backward {
+            shape: parameters.shape(),
+            query: Rows { elements: &query, view: parameters.query() },
+            key: Rows { elements: &key, view: parameters.key() },
+            value: Rows { elements: &value, view: parameters.value() },
+            output_gradient: Rows { elements: &output_gradient, view: parameters.output_gradient() },
+            row_statistics: &row_statistics,
+        };
+        let [of_key, of_value] = bounds else { return };
+        backward.key_value(
+            &mut RowsMut { elements: of_key, view: parameters.key_gradient() },
+            &mut RowsMut { elements: of_value, view: parameters.value_gradient() },
         );
     }
 

@@ -1,6 +1,7 @@
 //! Fused attention, backward to the query: `query_gradient = scale sum_j ds_j key_j`, with the weights computed anew.
 
 use super::attention_cases::setups;
+use super::attention_error::Backward;
 use super::attention_reference::{self as reference, Rows, RowsMut};
 use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
@@ -378,6 +379,20 @@ impl KernelDefinition for AttentionBackwardQuery {
             &row_statistics,
             &mut RowsMut { elements: &mut query_gradient, view: parameters.query_gradient() },
         );
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (query, key, value) = (operands.real(0), operands.real(1), operands.real(2));
+        let (output_gradient, row_statistics) = (operands.real(3), operands.real(4));
+        let backward = Backward {
+            shape: parameters.shape(),
+            query: Rows { elements: &query, view: parameters.query() },
+            key: Rows { elements: &key, view: parameters.key() },
+            value: Rows { elements: &value, view: parameters.value() },
+            output_gradient: Rows { elements: &output_gradient, view: parameters.output_gradient() },
+            row_statistics: &row_statistics,
+        };
+        backward.query(&mut RowsMut { elements: &mut bounds[0], view: parameters.query_gradient() });
     }
 
     fn cost(parameters: &Parameters) -> Cost {

@@ -6,6 +6,7 @@ use super::attention_reference::{self as reference, Rows};
 use super::attention_rows::{Operations, RowText, Storage};
 use super::attention_shape::{AttentionShape, RowView};
 use super::piece;
+use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
 };
@@ -167,6 +168,10 @@ impl KernelDefinition for AttentionDelta {
             &softmax_statistics,
             &mut row_statistics,
         );
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        bound_sums::<Self>(parameters, operands, u64::from(parameters.head_dim), bounds);
     }
 
     fn cost(parameters: &Parameters) -> Cost {

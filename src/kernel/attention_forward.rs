@@ -1,6 +1,7 @@
 //! Fused attention, forward: `output = softmax(scale query key^T) value` without ever writing the scores down.
 
 use super::attention_cases::setups;
+use super::attention_error;
 use super::attention_reference::{self as reference, Rows, RowsMut};
 use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
@@ -346,6 +347,20 @@ impl KernelDefinition for AttentionForward {
             &mut RowsMut { elements: &mut output, view: parameters.output() },
             &mut log_sum_exp,
             &mut softmax_statistics,
+        );
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (query, key, value) = (operands.real(0), operands.real(1), operands.real(2));
+        let [of_output, of_log_sum_exp, of_statistics] = bounds else { return };
+        attention_error::forward(
+            &parameters.shape(),
+            &Rows { elements: &query, view: parameters.query() },
+            &Rows { elements: &key, view: parameters.key() },
+            &Rows { elements: &value, view: parameters.value() },
+            &mut RowsMut { elements: of_output, view: parameters.output() },
+            of_log_sum_exp,
+            of_statistics,
         );
     }
 

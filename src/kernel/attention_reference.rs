@@ -31,7 +31,7 @@ struct Head {
 }
 
 impl<S: Real> Rows<'_, S> {
-    fn row(&self, batch: u32, head: u32, row: u32, head_dim: u32) -> Vec<f64> {
+    pub(super) fn row(&self, batch: u32, head: u32, row: u32, head_dim: u32) -> Vec<f64> {
         let first = self.view.start(batch, head, row);
         self.elements[first..first + head_dim as usize].iter().map(|element| element.to_f64()).collect()
     }
@@ -48,7 +48,7 @@ impl<S: Real> Rows<'_, S> {
 }
 
 impl<S: Real> RowsMut<'_, S> {
-    fn store(&mut self, batch: u32, head: u32, row: u32, values: &[f64]) {
+    pub(super) fn store(&mut self, batch: u32, head: u32, row: u32, values: &[f64]) {
         let first = self.view.start(batch, head, row);
         for (element, &value) in self.elements[first..first + values.len()].iter_mut().zip(values) {
             *element = S::from_f64(value);
@@ -258,19 +258,20 @@ impl ScoreRow {
     }
 }
 
-fn statistics_index(shape: &AttentionShape, batch: u32, head: u32, row: u32) -> usize {
+/// Where the statistics of a query lie among those of all queries.
+pub(super) fn statistics_index(shape: &AttentionShape, batch: u32, head: u32, row: u32) -> usize {
     RowView::contiguous(shape.heads, shape.query_length, 1).start(batch, head, row)
 }
 
 /// What the backward passes know of a query.
-struct Statistics {
-    largest: f64,
-    inverse_sum: f64,
-    delta: f64,
+pub(super) struct Statistics {
+    pub(super) largest: f64,
+    pub(super) inverse_sum: f64,
+    pub(super) delta: f64,
 }
 
 impl Statistics {
-    fn of<S: Real>(row_statistics: &[S], at: usize) -> Self {
+    pub(super) fn of<S: Real>(row_statistics: &[S], at: usize) -> Self {
         let [largest, inverse_sum, delta] = [0, 1, 2].map(|which| row_statistics[4 * at + which].to_f64());
         Self { largest, inverse_sum, delta }
     }

@@ -187,6 +187,21 @@ impl KernelDefinition for BinaryKernel {
         });
     }
 
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let Ok(row) = Binary::row_of(parameters.operation) else { return };
+        let (a, b) = (operands.real(0), operands.real(1));
+        let [(a_strides, a_offset), (b_strides, b_offset)] = parameters.sources();
+        let shape = parameters.shape();
+        let mut next = parameters.y_offset as usize;
+        strides::for_each_run(&shape, [a_strides, b_strides], [a_offset, b_offset], |[a_at, b_at], length, steps| {
+            for (i, bound) in bounds[0][next..next + length].iter_mut().enumerate() {
+                let (a, b) = (a[a_at + i * steps[0]], b[b_at + i * steps[1]]);
+                *bound = (row.error)(a.to_f64(), b.to_f64());
+            }
+            next += length;
+        });
+    }
+
     fn cost(parameters: &Parameters) -> Cost {
         let count = u64::from(parameters.count);
         Cost { flops: count, bytes: 12 * count }

@@ -4,6 +4,7 @@
 use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::rounding::{UNIT, of_exp, of_log, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
 };
@@ -127,6 +128,29 @@ impl KernelDefinition for CrossEntropy {
             let loss = log_sum + (maximum - target_logit);
             row_loss[row] = S::from_f64(if targets[row] == IGNORED { 0.0 } else { loss });
             log_sum_exp[row] = S::from_f64(maximum + log_sum);
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (logits, targets) = (operands.real(0), operands.words(1));
+        let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
+        for row in 0..parameters.rows as usize {
+            let logits = || logits[row * stride..][..vocabulary].iter().map(|logit| logit.to_f64());
+            let maximum = logits().fold(f64::NEG_INFINITY, f64::max);
+            let (mut sum, mut error) = (0.0, 0.0);
+            for shifted in logits().map(|logit| logit - maximum) {
+                let weight = shifted.exp();
+                if weight > 0.0 {
+                    sum += weight;
+                    error += weight * (of_exp(shifted) + UNIT * shifted.abs());
+                }
+            }
+            let log_sum = sum.ln();
+            let error = error / sum + of_sum(parameters.vocabulary.into()) + of_log(log_sum);
+            let target_logit = logits().nth(targets[row].min(parameters.vocabulary - 1) as usize).unwrap_or(maximum);
+            let of_loss = error + 2.0 * UNIT * (log_sum + 2.0 * (maximum - target_logit));
+            bounds[0][row] = if targets[row] == IGNORED { 0.0 } else { of_loss };
+            bounds[1][row] = error + 2.0 * UNIT * (maximum.abs() + log_sum);
         }
     }
 

@@ -5,6 +5,7 @@ use super::cross_entropy_mean::COUNT;
 use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::rounding::{OPERATIONS, UNIT, of_exp};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
 };
@@ -122,6 +123,25 @@ impl KernelDefinition for CrossEntropyBackward {
             for (column, (gradient, logit)) in gradient.iter_mut().zip(&logits[row * stride..]).enumerate() {
                 let expected = if column == target { 1.0 } else { 0.0 };
                 *gradient = S::from_f64(factor * ((logit.to_f64() - log_sum_exp).exp() - expected));
+            }
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (logits, targets, log_sum_exp) = (operands.real(0), operands.words(1), operands.real(2));
+        let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
+        let factor = (operands.real(4)[0].to_f64() / operands.real(3)[COUNT].to_f64()).abs();
+        for row in (0..parameters.rows as usize).filter(|&row| targets[row] != IGNORED) {
+            let target = targets[row].min(parameters.vocabulary - 1) as usize;
+            let log_sum_exp = log_sum_exp[row].to_f64();
+            let bounds = &mut bounds[0][row * stride..][..vocabulary];
+            for (column, (bound, logit)) in bounds.iter_mut().zip(&logits[row * stride..]).enumerate() {
+                let log_weight = logit.to_f64() - log_sum_exp;
+                let weight = log_weight.exp();
+                let of_weight =
+                    if weight > 0.0 { weight * (of_exp(log_weight) + UNIT * log_weight.abs()) } else { 0.0 };
+                let one_hot = if column == target { 1.0 } else { 0.0 };
+                *bound = factor * (of_weight + OPERATIONS * (weight - one_hot).abs());
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::cross_entropy::IGNORED;
 use super::loop_limit;
+use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
 };
@@ -86,6 +87,11 @@ impl KernelDefinition for CrossEntropyMean {
         }
         summary[MEAN] = S::from_f64(if count == 0 { 0.0 } else { sum / f64::from(count) });
         summary[COUNT] = S::from_f64(f64::from(count));
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        bound_sums::<Self>(parameters, operands, u64::from(parameters.rows), bounds);
+        bounds[0][COUNT] = 0.0;
     }
 
     fn cost(parameters: &Parameters) -> Cost {

@@ -5,6 +5,7 @@ use super::layer_norm::whole_vec4;
 use super::loop_limit;
 use super::piece;
 use crate::gpu::{Constant, Piece};
+use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
 };
@@ -139,6 +140,16 @@ impl KernelDefinition for EmbeddingBackward {
         for (gradient, sum) in table_gradient.iter_mut().zip(sums) {
             *gradient = S::from_f64(sum);
         }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        // No row of the table is the sum of more terms than its token occurs.
+        let mut occurrences = vec![0; parameters.vocabulary as usize];
+        for &token in operands.words(1).iter().take(parameters.tokens as usize) {
+            occurrences[token.min(parameters.vocabulary - 1) as usize] += 1;
+        }
+        let terms = occurrences.into_iter().max().unwrap_or(0);
+        bound_sums::<Self>(parameters, operands, terms, bounds);
     }
 
     fn cost(parameters: &Parameters) -> Cost {

@@ -2,6 +2,7 @@
 //! loss or a norm is not finite.
 
 use super::loop_limit;
+use crate::tape::rounding::{OPERATIONS, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -134,6 +135,18 @@ impl KernelDefinition for GradientNorm {
         control[..control::LENGTH].fill(S::from_f64(0.0));
         control[control::NORM] = S::from_f64(norm);
         control[control::COEFFICIENT] = S::from_f64(coefficient);
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let sum: f64 = operands.real(0).iter().take(parameters.partials as usize).map(|partial| partial.to_f64()).sum();
+        if sum.is_finite() {
+            let norm = sum.sqrt();
+            let relative = OPERATIONS + of_sum(parameters.partials.into());
+            let clips = parameters.clip > 0.0;
+            bounds[0][control::NORM] = relative * norm;
+            bounds[0][control::COEFFICIENT] =
+                if clips { relative * (parameters.clip / (norm + NORM_FLOOR)).min(1.0) } else { 0.0 };
+        }
     }
 
     fn cost(parameters: &Parameters) -> Cost {

@@ -4,6 +4,7 @@
 use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::rounding::{OPERATIONS, UNIT, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -117,6 +118,32 @@ impl KernelDefinition for LayerNorm {
             }
             statistics[row] = S::from_f64(mean);
             statistics[rows + row] = S::from_f64(rstd);
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (x, weight, bias) = (operands.real(0), operands.real(1), operands.real(2));
+        let (rows, width) = (parameters.rows as usize, parameters.width as usize);
+        let of_mean = of_sum(parameters.width.into());
+        for row in 0..rows {
+            let x = &x[row * width..][..width];
+            let mean_of = |f: &dyn Fn(f64) -> f64| x.iter().map(|value| f(value.to_f64())).sum::<f64>() / width as f64;
+            let (mean, magnitude) = (mean_of(&|value| value), mean_of(&f64::abs));
+            let rstd = 1.0 / (mean_of(&|value| (value - mean) * (value - mean)) + parameters.epsilon).sqrt();
+            // Deviations carry the rounding of the values they are the difference of, and rstd carries theirs.
+            let deviation_error = |value: f64| UNIT * (value.abs() + mean.abs()) + OPERATIONS * (value - mean).abs();
+            let of_rstd = of_mean + 2.0 * rstd * rstd * mean_of(&|value| (value - mean).abs() * deviation_error(value));
+            let scaled = x.iter().zip(&weight[..width]).zip(&bias[..width]);
+            for (bound, ((value, weight), bias)) in bounds[0][row * width..].iter_mut().zip(scaled) {
+                let (value, weight) = (value.to_f64(), weight.to_f64());
+                let of_normal =
+                    rstd * (deviation_error(value) + 2.0 * UNIT * magnitude) + of_rstd * rstd * (value - mean).abs();
+                *bound = of_normal * weight.abs()
+                    + OPERATIONS * (rstd * (value - mean) * weight).abs()
+                    + OPERATIONS * bias.to_f64().abs();
+            }
+            bounds[1][row] = of_mean * magnitude;
+            bounds[1][rows + row] = (OPERATIONS + of_rstd) * rstd;
         }
     }
 

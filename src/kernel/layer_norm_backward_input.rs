@@ -3,6 +3,7 @@
 use super::layer_norm::{SHAPES, bounded, rows_of_every_kind, whole_vec4};
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::rounding::{OPERATIONS, UNIT, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -108,6 +109,37 @@ impl KernelDefinition for LayerNormBackwardInput {
             let input_gradient = &mut input_gradient[row * width..][..width];
             for (input_gradient, (gradient, normal)) in input_gradient.iter_mut().zip(elements()) {
                 *input_gradient = S::from_f64(rstd * (gradient - gradient_mean - normal * product_mean));
+            }
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (x, weight, output_gradient) = (operands.real(0), operands.real(1), operands.real(2));
+        let statistics = operands.real(3);
+        let (rows, width) = (parameters.rows as usize, parameters.width as usize);
+        let of_mean = of_sum(parameters.width.into());
+        for row in 0..rows {
+            let (mean, rstd) = (statistics[row].to_f64(), statistics[rows + row].to_f64());
+            // Magnitudes of (g, n) of each element; n is a difference and carries the rounding of its terms.
+            let elements = || {
+                let x = &x[row * width..][..width];
+                let output_gradient = &output_gradient[row * width..][..width];
+                x.iter().zip(output_gradient).zip(&weight[..width]).map(move |((x, output_gradient), weight)| {
+                    let normal = rstd * (x.to_f64() - mean).abs();
+                    let of_normal = rstd * UNIT * (x.to_f64().abs() + mean.abs());
+                    ((output_gradient.to_f64() * weight.to_f64()).abs(), normal, of_normal)
+                })
+            };
+            let mean_of = |f: &dyn Fn((f64, f64, f64)) -> f64| elements().map(f).sum::<f64>() / width as f64;
+            let gradient_mean = mean_of(&|(gradient, _, _)| gradient);
+            let product_mean = mean_of(&|(gradient, normal, _)| gradient * normal);
+            let of_product = mean_of(&|(gradient, _, of_normal)| gradient * of_normal) + of_mean * product_mean;
+            for (bound, (gradient, normal, of_normal)) in bounds[0][row * width..].iter_mut().zip(elements()) {
+                *bound = rstd
+                    * (OPERATIONS * gradient
+                        + of_mean * gradient_mean
+                        + normal * of_product
+                        + (OPERATIONS * normal + of_normal) * product_mean);
             }
         }
     }

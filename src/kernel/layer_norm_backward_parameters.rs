@@ -5,6 +5,7 @@ use super::layer_norm_backward_input::statistics;
 use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::rounding::{UNIT, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -117,6 +118,22 @@ impl KernelDefinition for LayerNormBackwardParameters {
         for (column, (weight_sum, bias_sum)) in sums.into_iter().enumerate() {
             weight_gradient[column] = S::from_f64(weight_sum);
             bias_gradient[column] = S::from_f64(bias_sum);
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (x, output_gradient, statistics) = (operands.real(0), operands.real(1), operands.real(2));
+        let (rows, width) = (parameters.rows as usize, parameters.width as usize);
+        let of_sum = of_sum(parameters.rows.into());
+        for row in 0..rows {
+            let (mean, rstd) = (statistics[row].to_f64(), statistics[rows + row].to_f64());
+            for column in 0..width {
+                let (x, gradient) =
+                    (x[row * width + column].to_f64(), output_gradient[row * width + column].to_f64().abs());
+                let of_deviation = UNIT * (x.abs() + mean.abs());
+                bounds[0][column] += gradient * rstd * (of_sum * (x - mean).abs() + of_deviation);
+                bounds[1][column] += of_sum * gradient;
+            }
         }
     }
 

@@ -24,6 +24,7 @@ mod cases;
 mod designs;
 mod twin;
 
+use crate::tape::rounding::bound_sums;
 use crate::tape::{Case, Cost, Design, Kernel, KernelDefinition, Operands, Real};
 
 /// The row of [`super::KERNELS`].
@@ -116,6 +117,10 @@ impl KernelDefinition for Matmul {
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         twin::matmul(parameters, operands);
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        bound_sums::<Self>(parameters, operands, u64::from(parameters.inner) + 1, bounds);
     }
 
     fn cost(parameters: &Parameters) -> Cost {

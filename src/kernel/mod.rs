@@ -8,6 +8,7 @@ pub mod attention_backward_key_value;
 pub mod attention_backward_query;
 mod attention_cases;
 pub mod attention_delta;
+mod attention_error;
 pub mod attention_forward;
 mod attention_reference;
 mod attention_rows;

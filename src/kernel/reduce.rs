@@ -4,6 +4,7 @@ use super::loop_limit;
 use super::piece;
 use super::split_reduction::{self, Sharing};
 use crate::gpu::{AdapterKind, Constant};
+use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -245,6 +246,12 @@ impl KernelDefinition for Reduce {
             for (y, accumulated) in y[outer * inner..(outer + 1) * inner].iter_mut().zip(&accumulated) {
                 *y = S::from_f64(accumulated / divisor);
             }
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        if parameters.operation != Reduction::Maximum.index() {
+            bound_sums::<Self>(parameters, operands, u64::from(parameters.length), bounds);
         }
     }
 

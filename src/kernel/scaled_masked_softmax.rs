@@ -4,9 +4,10 @@
 use super::causal_mask::visible_keys;
 use super::loop_limit;
 use super::piece;
-use super::softmax::{INVISIBLE, Scores};
+use super::softmax::{INVISIBLE, Scores, weight_bounds};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
+use crate::tape::rounding::UNIT;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
 };
@@ -200,6 +201,18 @@ impl KernelDefinition for ScaledMaskedSoftmax {
                 *y = S::from_f64(if total == 0.0 { 0.0 } else { weight / total });
             }
             hidden.fill(S::from_f64(0.0));
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let x = operands.real(0);
+        let key_length = parameters.key_length as usize;
+        for row in 0..parameters.rows() as usize {
+            let scores: Vec<f64> =
+                x[row * key_length..][..parameters.seen(row)].iter().map(|x| parameters.scale * x.to_f64()).collect();
+            // Scale and product are rounded.
+            let of_weights = weight_bounds(&scores, |score| 2.0 * UNIT * score.abs());
+            bounds[0][row * key_length..][..of_weights.len()].copy_from_slice(&of_weights);
         }
     }
 

@@ -4,6 +4,7 @@ use super::piece;
 use super::scaled_masked_softmax::{describe, shapes, workgroups};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
+use crate::tape::rounding::{OPERATIONS, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -131,6 +132,21 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
                 *dx = S::from_f64(parameters.scale * y * (dy - dot));
             }
             hidden.fill(S::from_f64(0.0));
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (y, dy) = (operands.real(0), operands.real(1));
+        let key_length = parameters.key_length as usize;
+        let of_sum = of_sum(parameters.key_length.into());
+        for row in 0..parameters.rows() as usize {
+            let seen = row * key_length..row * key_length + parameters.seen(row);
+            let pairs =
+                y[seen.clone()].iter().zip(&dy[seen.clone()]).map(|(y, dy)| (y.to_f64().abs(), dy.to_f64().abs()));
+            let dot: f64 = pairs.clone().map(|(y, dy)| y * dy).sum();
+            for (bound, (y, dy)) in bounds[0][seen].iter_mut().zip(pairs) {
+                *bound = parameters.scale.abs() * y * (OPERATIONS * dy + of_sum * dot);
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use super::loop_limit;
 use super::piece;
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
+use crate::tape::rounding::{UNIT, of_exp, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -100,6 +101,28 @@ const SERIAL: Design<Parameters> = Design {
     mutants: MUTANTS,
     ..SHARED
 };
+
+/// Bounds on the errors of a row's weights, `exp(s - max s) / sum`, where `of_score` bounds the error of a score itself.
+pub(super) fn weight_bounds(scores: &[f64], of_score: impl Fn(f64) -> f64) -> Vec<f64> {
+    let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    // A weight, and its error relative to it.
+    let weights: Vec<(f64, f64)> = scores
+        .iter()
+        .map(|&score| {
+            let shifted = score - greatest;
+            let weight = if score <= INVISIBLE { 0.0 } else { shifted.exp() };
+            let error = of_score(score) + UNIT * shifted.abs() + of_exp(shifted);
+            if weight > 0.0 { (weight, error) } else { (0.0, 0.0) }
+        })
+        .collect();
+    let total: f64 = weights.iter().map(|(weight, _)| weight).sum();
+    if total == 0.0 {
+        return vec![0.0; scores.len()];
+    }
+    let of_total = weights.iter().map(|(weight, error)| weight * error).sum::<f64>() / total;
+    let common = of_total + of_sum(scores.len() as u64);
+    weights.into_iter().map(|(weight, error)| weight / total * (error + common)).collect()
+}
 
 pub struct Softmax;
 
@@ -200,6 +223,18 @@ impl KernelDefinition for Softmax {
                     // Where nothing is visible, weight and total are both 0.
                     y[column] = S::from_f64(if total[column] == 0.0 { 0.0 } else { weights[column] / total[column] });
                 }
+            }
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let x = operands.real(0);
+        let (length, inner) = (parameters.length as usize, parameters.inner as usize);
+        for result in 0..parameters.results() as usize {
+            let first = result / inner * length * inner + result % inner;
+            let scores: Vec<f64> = (0..length).map(|index| x[first + index * inner].to_f64()).collect();
+            for (index, bound) in weight_bounds(&scores, |_| 0.0).into_iter().enumerate() {
+                bounds[0][first + index * inner] = bound;
             }
         }
     }

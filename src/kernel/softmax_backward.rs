@@ -4,6 +4,7 @@ use super::piece;
 use super::softmax::{columns_in_fours, columns_of_four, rows_in_fours, shapes};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
+use crate::tape::rounding::{OPERATIONS, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -158,6 +159,21 @@ impl KernelDefinition for SoftmaxBackward {
                 for column in 0..inner {
                     dx[column] = S::from_f64(y[column].to_f64() * (dy[column].to_f64() - dot[column]));
                 }
+            }
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let (y, dy) = (operands.real(0), operands.real(1));
+        let (length, inner) = (parameters.length as usize, parameters.inner as usize);
+        let of_sum = of_sum(parameters.length.into());
+        for result in 0..parameters.outer as usize * inner {
+            let first = result / inner * length * inner + result % inner;
+            let at = |index: usize| (y[first + index * inner].to_f64().abs(), dy[first + index * inner].to_f64().abs());
+            let dot: f64 = (0..length).map(at).map(|(y, dy)| y * dy).sum();
+            for index in 0..length {
+                let (y, dy) = at(index);
+                bounds[0][first + index * inner] = y * (OPERATIONS * dy + of_sum * dot);
             }
         }
     }

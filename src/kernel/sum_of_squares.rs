@@ -2,6 +2,7 @@
 
 use super::loop_limit;
 use super::piece;
+use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -97,6 +98,10 @@ impl KernelDefinition for SumOfSquares {
         for (partial, sum) in written.iter_mut().zip(sums) {
             *partial = S::from_f64(sum);
         }
+    }
+
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        bound_sums::<Self>(parameters, operands, u64::from(parameters.count.div_ceil(parameters.partials)), bounds);
     }
 
     fn cost(parameters: &Parameters) -> Cost {

@@ -75,6 +75,13 @@ impl KernelDefinition for UnaryKernel {
         }
     }
 
+    fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        let Ok(row) = Unary::row_of(parameters.operation) else { return };
+        for (bound, x) in bounds[0].iter_mut().zip(operands.real(0).iter().take(parameters.count as usize)) {
+            *bound = (row.error)(x.to_f64(), parameters.constant);
+        }
+    }
+
     fn cost(parameters: &Parameters) -> Cost {
         let count = u64::from(parameters.count);
         Cost { flops: count, bytes: 8 * count }

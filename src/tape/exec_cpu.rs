@@ -78,12 +78,16 @@ impl<S: TwinStorage> CpuExecutor<S> {
 
     /// Runs one launch.
     pub fn run_launch(&self, launch: &Launch) {
+        S::run(launch.kernel, launch.parameters.as_any(), &self.operands(launch));
+    }
+
+    fn operands(&self, launch: &Launch) -> Operands<'_, S> {
         let windows = launch
             .operands
             .iter()
             .map(|window| (&self.buffers[window.buffer], (window.offset / 4) as usize, (window.bytes / 4) as usize))
             .collect();
-        S::run(launch.kernel, launch.parameters.as_any(), &Operands::new(windows));
+        Operands::new(windows)
     }
 
     /// Sets the first elements of a buffer.
@@ -139,5 +143,21 @@ impl<S: TwinStorage> CpuExecutor<S> {
     fn wrong_contents(&self, buffer: BufferId, given: usize) -> TapeError {
         let buffer = &self.tape.buffers[buffer];
         TapeError::WrongContents { name: buffer.name.clone(), elements: buffer.elements, given: given as u64 }
+    }
+}
+
+impl CpuExecutor<f32> {
+    /// How far each number that a launch is about to write may lie from its twin's where it is computed in f32: a vector
+    /// for each written operand, in the kernel's order. 0 where the bits must be equal.
+    pub fn error_bounds(&self, launch: &Launch) -> Vec<Vec<f64>> {
+        let elements = |&operand: &usize| (launch.operands[operand].bytes / 4) as usize;
+        let mut bounds: Vec<Vec<f64>> =
+            launch.kernel.writes.iter().map(|operand| vec![0.0; elements(operand)]).collect();
+        (launch.kernel.error_bounds)(launch.parameters.as_any(), &self.operands(launch), &mut bounds);
+        // A device may take what is below the smallest normal number for 0.
+        for bound in bounds.iter_mut().flatten().filter(|bound| **bound > 0.0) {
+            *bound += f64::from(f32::MIN_POSITIVE);
+        }
+        bounds
     }
 }

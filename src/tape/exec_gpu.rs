@@ -25,6 +25,14 @@ pub enum ExecutionError {
     Shader { kernel: &'static str, source: ShaderError },
 }
 
+/// A shader text in the place of one launch's own: how a test plants a fault in a tape.
+#[derive(Clone, Debug)]
+pub struct PlantedFault {
+    /// The launch, counted from 0 over all segments.
+    pub launch: usize,
+    pub source: ShaderSource,
+}
+
 struct Dispatch {
     pipeline: Arc<Pipeline>,
     bind_group: wgpu::BindGroup,
@@ -47,7 +55,21 @@ impl GpuExecutor {
     /// # Errors
     /// A launch that breaks a rule, a shader that does not stand, memory that the device does not grant.
     pub async fn new(gpu: Arc<Gpu>, tape: Tape, pipelines: &mut Pipelines) -> Result<Self, ExecutionError> {
-        Self::with_source(gpu, tape, pipelines, None).await
+        Self::build(gpu, tape, pipelines, &|_| None).await
+    }
+
+    /// As [`GpuExecutor::new`], with a fault in one launch where one is given.
+    ///
+    /// # Errors
+    /// As [`GpuExecutor::new`].
+    pub async fn with_fault(
+        gpu: Arc<Gpu>,
+        tape: Tape,
+        pipelines: &mut Pipelines,
+        fault: Option<&PlantedFault>,
+    ) -> Result<Self, ExecutionError> {
+        let replaced = |launch| fault.filter(|fault| fault.launch == launch).map(|fault| &fault.source);
+        Self::build(gpu, tape, pipelines, &replaced).await
     }
 
     /// As [`GpuExecutor::new`], with one text in the place of every design's own: how a test plants a fault.
@@ -59,6 +81,16 @@ impl GpuExecutor {
         tape: Tape,
         pipelines: &mut Pipelines,
         replaced: Option<&ShaderSource>,
+    ) -> Result<Self, ExecutionError> {
+        Self::build(gpu, tape, pipelines, &|_| replaced).await
+    }
+
+    /// Sets the tape up; `replaced` gives the text of a launch that is not its design's own.
+    async fn build<'a>(
+        gpu: Arc<Gpu>,
+        tape: Tape,
+        pipelines: &mut Pipelines,
+        replaced: &(dyn Fn(usize) -> Option<&'a ShaderSource> + Sync),
     ) -> Result<Self, ExecutionError> {
         tape.check(&gpu.profile)?;
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
@@ -82,17 +114,17 @@ impl GpuExecutor {
         gpu.write(&uniform_buffer, 0, &uniforms);
 
         let mut submits = Vec::new();
-        let mut placed = placed.into_iter();
+        let mut placed = placed.into_iter().enumerate();
         for segment in &tape.segments {
             let mut of_segment = vec![Vec::new()];
             let mut flops = 0;
-            for (launch, (uniform_offset, uniform_bytes)) in segment.launches.iter().zip(&mut placed) {
+            for (launch, (number, (uniform_offset, uniform_bytes))) in segment.launches.iter().zip(&mut placed) {
                 let (Some(design), Some(workgroups)) = (launch.design, launch.dispatch(gpu.profile.limits.workgroups))
                 else {
                     continue; // `check` has refused such a tape already
                 };
                 let shader = |source| ExecutionError::Shader { kernel: launch.kernel.name, source };
-                let source = match replaced {
+                let source = match replaced(number) {
                     Some(source) => source.clone(),
                     None => design.source(launch.parameters.as_any(), Target::Native).map_err(shader)?,
                 };

@@ -33,6 +33,20 @@ pub enum HostBuffer<S> {
     Words(Vec<u32>),
 }
 
+impl<S> HostBuffer<S> {
+    /// Elements, of either kind.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Real(values) => values.len(),
+            Self::Words(words) => words.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// The storage bindings of one launch, in the shader's order: operand 0 is `@binding(1)`.
 pub struct Operands<'a, S> {
     /// (buffer, first element, elements)
@@ -44,6 +58,19 @@ impl<'a, S: Real> Operands<'a, S> {
     /// which only a mistake in a kernel's own launch can cause.
     pub fn new(windows: Vec<(&'a RefCell<HostBuffer<S>>, usize, usize)>) -> Self {
         Self { windows }
+    }
+
+    /// A copy of every binding with the absolute values of its numbers; those of `cleared` are 0.
+    pub(super) fn magnitudes(&self, cleared: &[usize]) -> Vec<RefCell<HostBuffer<f64>>> {
+        let copy =
+            |operand: usize, &(cell, first, count): &(&RefCell<HostBuffer<S>>, usize, usize)| match &*cell.borrow() {
+                HostBuffer::Real(_) if cleared.contains(&operand) => HostBuffer::Real(vec![0.0; count]),
+                HostBuffer::Real(values) => {
+                    HostBuffer::Real(values[first..first + count].iter().map(|value| value.to_f64().abs()).collect())
+                }
+                HostBuffer::Words(words) => HostBuffer::Words(words[first..first + count].to_vec()),
+            };
+        self.windows.iter().enumerate().map(|(operand, window)| RefCell::new(copy(operand, window))).collect()
     }
 
     /// Numbers of a binding that is read.

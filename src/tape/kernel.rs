@@ -62,6 +62,13 @@ pub trait KernelDefinition: 'static {
     fn designs() -> &'static [Design<Self::Parameters>];
     /// The textbook formula, in f64, over whatever the buffers store.
     fn twin<S: Real>(parameters: &Self::Parameters, operands: &Operands<'_, S>);
+    /// How far each written number may lie from the twin's where a design computes it in f32: a vector for each of
+    /// `WRITES`, in its order, an element for each of the operand's. All begin as 0, and stay so where a number is moved
+    /// or picked, not computed, and where nothing is written. `operands` are as before the launch.
+    ///
+    /// See [`super::rounding`] for what bounds are made of. They must hold for any sizes and contents, and be so tight that
+    /// results off by one in a thousand break them.
+    fn error_bounds(_parameters: &Self::Parameters, _operands: &Operands<'_, f32>, _bounds: &mut [Vec<f64>]) {}
     fn cost(parameters: &Self::Parameters) -> Cost;
     /// The launches on which every design must equal the twin, element by element.
     fn cases() -> Vec<Case>;
@@ -75,6 +82,8 @@ pub struct Kernel {
     pub writes: &'static [usize],
     pub twin_f32: fn(&dyn Any, &Operands<'_, f32>),
     pub twin_f64: fn(&dyn Any, &Operands<'_, f64>),
+    /// See [`KernelDefinition::error_bounds`].
+    pub error_bounds: fn(&dyn Any, &Operands<'_, f32>, &mut [Vec<f64>]),
     pub cost: fn(&dyn Any) -> Cost,
     pub designs: fn() -> Vec<DesignInfo>,
     pub cases: fn() -> Vec<Case>,
@@ -115,6 +124,7 @@ impl Kernel {
             writes: K::WRITES,
             twin_f32: |any, operands| K::twin(parameters(any), operands),
             twin_f64: |any, operands| K::twin(parameters(any), operands),
+            error_bounds: |any, operands, bounds| K::error_bounds(parameters(any), operands, bounds),
             cost: |any| K::cost(parameters(any)),
             designs: || K::designs().iter().map(DesignInfo::of).collect(),
             cases: K::cases,

@@ -15,13 +15,14 @@ mod memory;
 mod parameters;
 mod plan;
 mod print;
+pub mod rounding;
 mod tensor;
 mod wide_executor;
 
 pub use case::{Case, Operand, Tolerance, normal, words};
 pub use check::{LaunchFault, check_launch};
 pub use exec_cpu::{CpuExecutor, TwinStorage};
-pub use exec_gpu::{ExecutionError, GpuExecutor};
+pub use exec_gpu::{ExecutionError, GpuExecutor, PlantedFault};
 pub use executor::{Executor, PendingStatus, StatusReader};
 pub use host_buffer::{HostBuffer, Operands, Real};
 pub use kernel::{Cost, Design, DesignInfo, Kernel, KernelDefinition, Mutant, Preference};

@@ -13,6 +13,7 @@ mod hostile;
 mod op;
 mod resume;
 mod room;
+mod steps;
 mod tensors;
 mod trace;
 mod training;

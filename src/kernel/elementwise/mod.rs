@@ -1,5 +1,5 @@
 //! The table of element-wise operations: for each a name, a WGSL expression over `vec4<f32>` and the same function in
-//! f64. The kernels [`unary`](super::unary) and [`binary`](super::binary) run its rows; other kernels may inline them.
+//! f64, with a bound on what f32 makes of it. The kernels [`unary`](super::unary) and [`binary`](super::binary) run its rows; other kernels may inline them.
 //!
 //! Expressions may call the functions of [`piece::ELEMENTWISE`](super::piece::ELEMENTWISE), so that piece goes before
 //! any text that contains one.
@@ -9,6 +9,8 @@ mod unary;
 
 pub use binary::Binary;
 pub use unary::Unary;
+
+use crate::tape::rounding::{OPERATIONS, of_exp, of_log};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +23,8 @@ pub struct Row {
     pub expression: &'static str,
     /// The same in f64: of `(x, constant)` or of `(a, b)`.
     pub function: fn(f64, f64) -> f64,
+    /// How far the expression may lie from the function in f32, of the same arguments; see [`crate::tape::rounding`].
+    pub error: fn(f64, f64) -> f64,
 }
 
 impl Row {
@@ -38,7 +42,7 @@ impl Row {
 macro_rules! operations {
     (
         $(#[$meta:meta])* pub enum $name:ident with arity $arity:literal {
-            $($(#[$row_meta:meta])* $variant:ident = $text:literal, $expression:literal, $function:expr;)+
+            $($(#[$row_meta:meta])* $variant:ident = $text:literal, $expression:literal, $function:expr, $error:expr;)+
         }
     ) => {
         $(#[$meta])*
@@ -57,6 +61,7 @@ macro_rules! operations {
                 arity: $arity,
                 expression: $expression,
                 function: $function,
+                error: $error,
             }),+];
 
             /// The number by which a launch names the operation.
@@ -97,6 +102,20 @@ macro_rules! operations {
 }
 
 use operations;
+
+/// The error of what is picked or negated.
+fn exact(_: f64, _: f64) -> f64 {
+    0.0
+}
+
+/// The error of base^exponent, computed as 2^(exponent log2 |base|).
+fn power_error(base: f64, exponent: f64) -> f64 {
+    let (power, log) = (base.powf(exponent).abs(), base.abs().log2());
+    if power == 0.0 || exponent == 0.0 {
+        return 0.0;
+    }
+    power * (OPERATIONS + exponent.abs() * of_log(log) + of_exp(exponent * log))
+}
 
 #[cfg(test)]
 mod tests {
