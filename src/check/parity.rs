@@ -138,8 +138,14 @@ fn holds_words(operand: &Operand) -> bool {
     matches!(operand, Operand::InputWords(_) | Operand::OutputWords(_) | Operand::InOutWords(_))
 }
 
-/// Runs the twin and returns every operand's bits afterwards.
-fn twin_results(kernel: &'static Kernel, case: &Case) -> Result<Vec<Vec<u32>>, crate::tape::TapeError> {
+/// Every operand's bits after the twin has run.
+pub struct Reference(Vec<Vec<u32>>);
+
+/// Runs the twin.
+///
+/// # Errors
+/// A launch that the CPU executor refuses.
+pub fn reference(kernel: &'static Kernel, case: &Case) -> Result<Reference, ExecutionError> {
     let executor = CpuExecutor::<f32>::new(tape_of(kernel, None, case))?;
     for (buffer, operand) in case.operands.iter().enumerate() {
         let bits = contents(operand);
@@ -149,12 +155,11 @@ fn twin_results(kernel: &'static Kernel, case: &Case) -> Result<Vec<Vec<u32>>, c
         }
     }
     executor.run(0);
-    (0..case.operands.len())
-        .map(|buffer| match holds_words(&case.operands[buffer]) {
-            true => executor.read_words(buffer),
-            false => Ok(bytemuck::cast_slice(&executor.read(buffer)?).to_vec()),
-        })
-        .collect()
+    let bits = |buffer: usize| match holds_words(&case.operands[buffer]) {
+        true => executor.read_words(buffer),
+        false => Ok(bytemuck::cast_slice(&executor.read(buffer)?).to_vec()),
+    };
+    Ok(Reference((0..case.operands.len()).map(bits).collect::<Result<_, _>>()?))
 }
 
 /// Runs the design and returns every operand's bits afterwards.
@@ -234,12 +239,13 @@ pub async fn run_case(
     design: DesignInfo,
     case: &Case,
 ) -> Result<Outcome, ExecutionError> {
-    let expected = twin_results(kernel, case)?;
+    let expected = reference(kernel, case)?;
     let found = device_results(gpu, pipelines, kernel, design, None, case).await?;
-    Ok(compare(case, kernel.writes, &found, &expected))
+    Ok(compare(case, kernel.writes, &found, &expected.0))
 }
 
-/// As [`run_case`], with the design's shader text replaced: a mutant that the case should notice.
+/// As [`run_case`], with the design's shader text replaced (by a mutant that the case should notice) and the twin's
+/// results given.
 ///
 /// # Errors
 /// As [`run_case`].
@@ -250,8 +256,8 @@ pub async fn run_case_with_source(
     design: DesignInfo,
     source: &ShaderSource,
     case: &Case,
+    expected: &Reference,
 ) -> Result<Outcome, ExecutionError> {
-    let expected = twin_results(kernel, case)?;
     let found = device_results(gpu, pipelines, kernel, design, Some(source), case).await?;
-    Ok(compare(case, kernel.writes, &found, &expected))
+    Ok(compare(case, kernel.writes, &found, &expected.0))
 }

@@ -7,6 +7,7 @@ mod info;
 mod interrupt;
 mod output;
 mod parity;
+mod parity_mutants;
 mod progress;
 mod shell;
 mod train;

@@ -25,6 +25,9 @@ pub struct Arguments {
     /// Write every result to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Plant each known fault in its shader instead: some case must notice it
+    #[arg(long, conflicts_with_all = ["designs", "json"])]
+    mutants: bool,
     #[command(flatten)]
     device: DeviceArgument,
 }
@@ -55,6 +58,9 @@ fn trial_name(kernel: &Kernel, design: &DesignInfo, case: &Case) -> String {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    if arguments.mutants {
+        return super::parity_mutants::run(arguments.filter.as_deref(), &arguments.device).await;
+    }
     if !arguments.match_anything() {
         bail!("no kernel, design or case has '{}' in its name", arguments.filter.unwrap_or_default());
     }

@@ -3,5 +3,6 @@
 mod bad_input;
 mod commands;
 mod generation;
+mod mutants;
 mod room;
 mod training;
