@@ -126,7 +126,7 @@ fn main(
         }
     }
 
-    workgroupBarrier(); // the last readers of the largest scores are done
+    // All who read the largest scores have since met at a barrier, before the values were staged.
     for (var r = 0u; r < 4u; r++) {
         row_parts[(4u * y + r) * 8u + x] = weight_sums[r];
     }

@@ -33,7 +33,7 @@ fn main(@builtin(local_invocation_index) local: u32) {
     }
     sums[local] = sum;
     counts[local] = count;
-    workgroupBarrier();
+    workgroupBarrier(); // all sums are there
     if local < GROUP {
         for (var other = local + GROUP; other < WIDTH; other += GROUP) {
             sum += sums[other];
@@ -42,7 +42,7 @@ fn main(@builtin(local_invocation_index) local: u32) {
         sums[local] = sum;
         counts[local] = count;
     }
-    workgroupBarrier();
+    workgroupBarrier(); // the sums of the groups are there
     if local == 0u {
         for (var other = 1u; other < GROUP; other += 1u) {
             sum += sums[other];

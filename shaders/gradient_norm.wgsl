@@ -42,14 +42,14 @@ fn main(@builtin(local_invocation_index) local: u32) {
         sum += partials[index];
     }
     sums[local] = sum;
-    workgroupBarrier();
+    workgroupBarrier(); // all sums are there
     if local < GROUP {
         for (var other = local + GROUP; other < WIDTH; other += GROUP) {
             sum += sums[other];
         }
         sums[local] = sum;
     }
-    workgroupBarrier();
+    workgroupBarrier(); // the sums of the groups are there
     if local == 0u {
         for (var other = 1u; other < GROUP; other += 1u) {
             sum += sums[other];

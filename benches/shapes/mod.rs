@@ -1,6 +1,8 @@
 //! The shapes that the kernels are timed on: those of one training step of a small model (4 layers, 4 heads, 128 wide, 12
 //! sequences of 64 tokens, 65 characters).
 
+mod attention;
+
 use std::sync::Arc;
 
 use headlight::kernel::matmul::{self, Parameters as Matmul};
@@ -28,7 +30,7 @@ impl Shape {
 
 /// Every shape there is; a kernel's are one function.
 pub fn all() -> Vec<Shape> {
-    matmul()
+    matmul().into_iter().chain(attention::attention()).collect()
 }
 
 fn matmul() -> Vec<Shape> {

@@ -7,8 +7,8 @@ fn divide(number: u32, divisor: u32) -> u32 {
     let n = i32(number);
     let d = i32(divisor);
     let inverse = 1.0 / f32(d);
-    var quotient = i32(f32(n) * inverse);
-    quotient += i32(floor(f32(n - quotient * d) * inverse));
+    let first = i32(f32(n) * inverse);
+    let quotient = first + i32(floor(f32(n - first * d) * inverse));
     let rest = n - quotient * d;
     return u32(quotient + select(0, 1, rest >= d) - select(0, 1, rest < 0));
 }

@@ -4,6 +4,7 @@
 pub mod bisect;
 pub mod golden;
 mod launch;
+pub mod mutants;
 pub mod parity;
 pub mod step;
 mod training_step;

@@ -150,15 +150,26 @@ fn twin(kernel: &'static Kernel, case: &Case) -> Result<CpuExecutor<f32>, TapeEr
     Ok(executor)
 }
 
-/// Runs the twin and returns every operand's bits afterwards.
-fn twin_results(twin: &CpuExecutor<f32>, case: &Case) -> Result<Vec<Vec<u32>>, TapeError> {
-    twin.run(0);
-    (0..case.operands.len())
-        .map(|buffer| match holds_words(&case.operands[buffer]) {
+/// Every operand's bits after the twin has run.
+pub struct Reference(Vec<Vec<u32>>);
+
+impl Reference {
+    fn of(twin: &CpuExecutor<f32>, case: &Case) -> Result<Self, TapeError> {
+        twin.run(0);
+        let bits = |buffer: usize| match holds_words(&case.operands[buffer]) {
             true => twin.read_words(buffer),
             false => Ok(bytemuck::cast_slice(&twin.read(buffer)?).to_vec()),
-        })
-        .collect()
+        };
+        Ok(Self((0..case.operands.len()).map(bits).collect::<Result<_, _>>()?))
+    }
+}
+
+/// Runs the twin.
+///
+/// # Errors
+/// A launch that the CPU executor refuses.
+pub fn reference(kernel: &'static Kernel, case: &Case) -> Result<Reference, ExecutionError> {
+    Ok(Reference::of(&twin(kernel, case)?, case)?)
 }
 
 /// Runs the design and returns every operand's bits afterwards.
@@ -244,9 +255,9 @@ pub async fn run_case(
     design: DesignInfo,
     case: &Case,
 ) -> Result<Outcome, ExecutionError> {
-    let expected = twin_results(&twin(kernel, case)?, case)?;
+    let expected = reference(kernel, case)?;
     let found = device_results(gpu, pipelines, kernel, design, None, case).await?;
-    Ok(compare(case, kernel.writes, &found, &expected, |_, _| case.tolerance))
+    Ok(compare(case, kernel.writes, &found, &expected.0, |_, _| case.tolerance))
 }
 
 /// As [`run_case`], held to the kernel's own error bounds in the place of the case's tolerance.
@@ -262,16 +273,17 @@ pub async fn run_case_within_bounds(
 ) -> Result<Outcome, ExecutionError> {
     let twin = twin(kernel, case)?;
     let bounds = twin.error_bounds(&twin.tape().segments[0].launches[0]);
-    let expected = twin_results(&twin, case)?;
+    let expected = Reference::of(&twin, case)?;
     let found = device_results(gpu, pipelines, kernel, design, None, case).await?;
     let bound = |operand: usize, index: usize| {
         let written = kernel.writes.iter().position(|&written| written == operand);
         written.map_or(Tolerance::EXACT, |written| Tolerance::new(bounds[written][index], 0.0))
     };
-    Ok(compare(case, kernel.writes, &found, &expected, bound))
+    Ok(compare(case, kernel.writes, &found, &expected.0, bound))
 }
 
-/// As [`run_case`], with the design's shader text replaced: a mutant that the case should notice.
+/// As [`run_case`], with the design's shader text replaced (by a mutant that the case should notice) and the twin's
+/// results given.
 ///
 /// # Errors
 /// As [`run_case`].
@@ -282,8 +294,8 @@ pub async fn run_case_with_source(
     design: DesignInfo,
     source: &ShaderSource,
     case: &Case,
+    expected: &Reference,
 ) -> Result<Outcome, ExecutionError> {
-    let expected = twin_results(&twin(kernel, case)?, case)?;
     let found = device_results(gpu, pipelines, kernel, design, Some(source), case).await?;
-    Ok(compare(case, kernel.writes, &found, &expected, |_, _| case.tolerance))
+    Ok(compare(case, kernel.writes, &found, &expected.0, |_, _| case.tolerance))
 }

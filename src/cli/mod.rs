@@ -10,6 +10,7 @@ mod op;
 mod output;
 mod parity;
 mod parity_golden;
+mod parity_mutants;
 mod parity_step;
 mod progress;
 mod shell;

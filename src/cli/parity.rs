@@ -11,7 +11,7 @@ use serde_json::json;
 use super::device::{DeviceArgument, open};
 use super::output::say;
 use super::parity_golden::{self, Request};
-use super::{Outcome, parity_step};
+use super::{Outcome, parity_mutants, parity_step};
 use crate::check::parity::{Outcome as CaseOutcome, run_case};
 use crate::gpu::{Choice, Pipelines};
 use crate::kernel::KERNELS;
@@ -33,6 +33,9 @@ pub struct Arguments {
     /// Write every result to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Plant each known fault in its shader instead: some case must notice it
+    #[arg(long, conflicts_with_all = ["designs", "json"])]
+    mutants: bool,
     #[command(flatten)]
     device: DeviceArgument,
     #[command(flatten)]
@@ -74,6 +77,9 @@ pub(super) fn report_file(path: Option<&PathBuf>) -> anyhow::Result<Option<File>
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    if arguments.mutants {
+        return parity_mutants::run(arguments.filter.as_deref(), &arguments.device).await;
+    }
     if arguments.whole.chosen() {
         return parity_step::run(arguments.whole, arguments.json, arguments.device).await;
     }

@@ -1,6 +1,7 @@
 //! The running sum of gradients over the micro-batches of a step.
 
 use super::piece;
+use crate::tape::MutantKind::{Accumulator, Index, Tile};
 use crate::tape::rounding::OPERATIONS;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -36,28 +37,33 @@ impl KernelDefinition for Accumulate {
             constants: |_| Vec::new(),
             generated: |_| String::new(),
             workgroups: |parameters| [u64::from(parameters.count).div_ceil(4 * 64), 1, 1],
-            mutants: &[
-                Mutant {
-                    name: "the tail is written past its end",
-                    original: "if first + 4u <= params.count {",
-                    replacement: "if first < params.count {",
-                },
-                Mutant {
-                    name: "the last vec4 is dropped",
-                    original: "if first >= params.count {",
-                    replacement: "if first + 4u > params.count {",
-                },
-                Mutant {
-                    name: "the first micro-batch keeps the sum of the step before",
-                    original: "if scalars[0] == 0.0 {",
-                    replacement: "if true {",
-                },
-                Mutant {
-                    name: "later micro-batches overwrite",
-                    original: "result += sum[index];",
-                    replacement: "result += 0.0;",
-                },
-            ],
+            mutants: &[&[
+                Mutant::new(
+                    Index,
+                    "neighbouring vec4 change places",
+                    "var result = x[index];",
+                    "var result = x[index ^ 1u];",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the tail is written past its end",
+                    "if first + 4u <= params.count {",
+                    "if first < params.count {",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the last vec4 is dropped",
+                    "if first >= params.count {",
+                    "if first + 4u > params.count {",
+                ),
+                Mutant::new(
+                    Accumulator,
+                    "the first micro-batch keeps the sum of the step before",
+                    "if scalars[0] == 0.0 {",
+                    "if true {",
+                ),
+                Mutant::new(Accumulator, "later micro-batches overwrite", "result += sum[index];", "result += 0.0;"),
+            ]],
         }];
         DESIGNS
     }

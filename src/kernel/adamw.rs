@@ -2,6 +2,7 @@
 
 use super::gradient_norm::{control, flags};
 use super::piece;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::OPERATIONS;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -72,53 +73,65 @@ impl KernelDefinition for AdamW {
             constants: |_| Vec::new(),
             generated: |_| String::new(),
             workgroups: |parameters| [u64::from(parameters.count).div_ceil(4 * 32), 1, 1],
-            mutants: &[
-                Mutant {
-                    name: "frozen flags are not looked at",
-                    original: "if flags[0] != 0u {",
-                    replacement: "if flags[3] == 99u {",
-                },
-                Mutant {
-                    name: "the gradient is not clipped",
-                    original: "coefficient * gradient[index]",
-                    replacement: "gradient[index]",
-                },
-                Mutant {
-                    name: "the decay is not scaled by the rate",
-                    original: "(rate * params.weight_decay) * p",
-                    replacement: "params.weight_decay * p",
-                },
-                Mutant {
-                    name: "the first moment is not corrected",
-                    original: "let step_size = rate / step.z;",
-                    replacement: "let step_size = rate;",
-                },
-                Mutant {
-                    name: "the second moment is corrected after epsilon",
-                    original: "(sqrt(new_v) * root_scale + params.epsilon)",
-                    replacement: "((sqrt(new_v) + params.epsilon) * root_scale)",
-                },
-                Mutant {
-                    name: "the update uses the moment of the step before",
-                    original: "step_size * new_m /",
-                    replacement: "step_size * m /",
-                },
-                Mutant {
-                    name: "the parameter's tail is cleared",
-                    original: "parameter[index] = select(p, new_p, inside);",
-                    replacement: "parameter[index] = select(vec4<f32>(0.0), new_p, inside);",
-                },
-                Mutant {
-                    name: "the second moment's tail is cleared",
-                    original: "second_moment[index] = select(v, new_v, inside);",
-                    replacement: "second_moment[index] = select(vec4<f32>(0.0), new_v, inside);",
-                },
-                Mutant {
-                    name: "the last vec4 is dropped",
-                    original: "if element < params.count {",
-                    replacement: "if element + 4u < params.count {",
-                },
-            ],
+            mutants: &[&[
+                Mutant::new(
+                    Index,
+                    "the gradient is read a vec4 further on",
+                    "coefficient * gradient[index]",
+                    "coefficient * gradient[index + 1u]",
+                ),
+                Mutant::new(
+                    Accumulator,
+                    "the first moment is overwritten",
+                    "params.beta1 * m + params.one_minus_beta1 * g",
+                    "params.one_minus_beta1 * g",
+                ),
+                Mutant::new(Accumulator, "the second moment keeps all that it was", "params.beta2 * v", "v"),
+                Mutant::new(Formula, "frozen flags are not looked at", "if flags[0] != 0u {", "if flags[3] == 99u {"),
+                Mutant::new(Formula, "the gradient is not clipped", "coefficient * gradient[index]", "gradient[index]"),
+                Mutant::new(
+                    Formula,
+                    "the decay is not scaled by the rate",
+                    "(rate * params.weight_decay) * p",
+                    "params.weight_decay * p",
+                ),
+                Mutant::new(
+                    Formula,
+                    "the first moment is not corrected",
+                    "let step_size = rate / step.z;",
+                    "let step_size = rate;",
+                ),
+                Mutant::new(
+                    Formula,
+                    "the second moment is corrected after epsilon",
+                    "(sqrt(new_v) * root_scale + params.epsilon)",
+                    "((sqrt(new_v) + params.epsilon) * root_scale)",
+                ),
+                Mutant::new(
+                    Formula,
+                    "the update uses the moment of the step before",
+                    "step_size * new_m /",
+                    "step_size * m /",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the parameter's tail is cleared",
+                    "parameter[index] = select(p, new_p, inside);",
+                    "parameter[index] = select(vec4<f32>(0.0), new_p, inside);",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the second moment's tail is cleared",
+                    "second_moment[index] = select(v, new_v, inside);",
+                    "second_moment[index] = select(vec4<f32>(0.0), new_v, inside);",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the last vec4 is dropped",
+                    "if element < params.count {",
+                    "if element + 4u < params.count {",
+                ),
+            ]],
         }];
         DESIGNS
     }

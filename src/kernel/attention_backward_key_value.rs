@@ -9,6 +9,7 @@ use super::attention_shape::{AttentionShape, RowView};
 use super::loop_limit::within;
 use super::piece;
 use crate::gpu::AdapterKind;
+use crate::tape::MutantKind::{Accumulator, Barrier, Formula, Index, Mask, Tile};
 use crate::tape::{Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real};
 
 /// The row of [`super::KERNELS`].
@@ -182,86 +183,159 @@ fn workgroups(parameters: &Parameters, keys: u64) -> [u64; 3] {
 }
 
 const ROWS_MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "the log-sum-exp is rounded to one number",
-        original: "exp(score - statistics.x) * statistics.y",
-        replacement: "exp(score - (statistics.x - log(statistics.y)))",
-    },
-    Mutant {
-        name: "the diagonal is masked",
-        original: "statistics, index >= first1)",
-        replacement: "statistics, index > first1)",
-    },
-    Mutant {
-        name: "delta is left out",
-        original: "(dot_rows(value1, gradient_row) - delta)",
-        replacement: "dot_rows(value1, gradient_row)",
-    },
-    Mutant { name: "the scale is left out", original: "scaled_row(key_sum, params.scale)", replacement: "key_sum" },
-    Mutant {
-        name: "masked queries keep a weight",
-        original: "select(MASKED, params.scale * product, visible)",
-        replacement: "params.scale * product",
-    },
-    Mutant {
-        name: "only the first query head of a group is added",
-        original: "head < (key_head + 1u) * heads_per_key;",
-        replacement: "head < key_head * heads_per_key + 1u;",
-    },
-    Mutant {
-        name: "keys past the end are written",
-        original: "if index < params.key_length {",
-        replacement: "if index <= params.key_length {",
-    },
-    Mutant {
-        name: "the first query that sees the block is skipped",
-        original: "let begin = first_query(block * ROWS * WIDTH);",
-        replacement: "let begin = first_query(block * ROWS * WIDTH) + 1u;",
-    },
+    Mutant::new(
+        Index,
+        "key heads and batches are swapped",
+        "group / blocks % params.key_value_heads;",
+        "group / blocks % params.batch;",
+    ),
+    Mutant::new(
+        Accumulator,
+        "each query replaces those before",
+        "(*sum).c0 += factor * row.c0;",
+        "(*sum).c0 = factor * row.c0;",
+    ),
+    Mutant::new(
+        Formula,
+        "the log-sum-exp is rounded to one number",
+        "exp(score - statistics.x) * statistics.y",
+        "exp(score - (statistics.x - log(statistics.y)))",
+    ),
+    Mutant::new(Mask, "the diagonal is masked", "statistics, index >= first1)", "statistics, index > first1)"),
+    Mutant::new(
+        Formula,
+        "delta is left out",
+        "(dot_rows(value1, gradient_row) - delta)",
+        "dot_rows(value1, gradient_row)",
+    ),
+    Mutant::new(Formula, "the scale is left out", "scaled_row(key_sum, params.scale)", "key_sum"),
+    Mutant::new(
+        Mask,
+        "masked queries keep a weight",
+        "select(MASKED, params.scale * product, visible)",
+        "params.scale * product",
+    ),
+    Mutant::new(
+        Tile,
+        "only the first query head of a group is added",
+        "head < (key_head + 1u) * heads_per_key;",
+        "head < key_head * heads_per_key + 1u;",
+    ),
+    Mutant::new(
+        Tile,
+        "keys past the end are written",
+        "if index < params.key_length {",
+        "if index <= params.key_length {",
+    ),
+    Mutant::new(
+        Mask,
+        "the first query that sees the block is skipped",
+        "let begin = first_query(block * ROWS * WIDTH);",
+        "let begin = first_query(block * ROWS * WIDTH) + 1u;",
+    ),
 ];
 
 const TILED_MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "the log-sum-exp is rounded to one number",
-        original: "exp(masked - largest) * inverse_sum",
-        replacement: "exp(masked - (largest - log(inverse_sum)))",
-    },
-    Mutant {
-        name: "weights are read before all are shared",
-        original: "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
-        replacement: "",
-    },
-    Mutant {
-        name: "the columns of an invocation are taken for neighbours",
-        original: "+ x + vec4<u32>(0u, 8u, 16u, 24u)",
-        replacement: "+ 4u * x + vec4<u32>(0u, 1u, 2u, 3u)",
-    },
-    Mutant {
-        name: "key and query are overwritten before they are read",
-        original: "workgroupBarrier(); // key and query are read",
-        replacement: "",
-    },
-    Mutant {
-        name: "query is read before it is staged",
-        original: "workgroupBarrier(); // query is staged",
-        replacement: "",
-    },
-    Mutant { name: "delta is left out", original: "(weight_gradients[r] - delta)", replacement: "weight_gradients[r]" },
-    Mutant {
-        name: "queries past the end count",
-        original: "(columns >= first) & (columns < vec4<u32>(params.query_length))",
-        replacement: "(columns >= first)",
-    },
-    Mutant {
-        name: "only the first query head of a group is added",
-        original: "head < (key_head + 1u) * heads_per_key;",
-        replacement: "head < key_head * heads_per_key + 1u;",
-    },
-    Mutant {
-        name: "keys past the end are written",
-        original: "if row < params.key_length && x < SLICE {",
-        replacement: "if row <= params.key_length && x < SLICE {",
-    },
+    Mutant::new(
+        Barrier,
+        "the next slices are staged before the last are read",
+        "workgroupBarrier(); // the last readers of the staged slices and of the shared weights are done",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "key and query are read before all are staged",
+        "workgroupBarrier(); // key and query are staged",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "value and output gradient are read before all are staged",
+        "workgroupBarrier(); // value and output gradient are staged",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "output gradient is read before all is staged",
+        "workgroupBarrier(); // output gradient is staged",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "the score gradients overwrite weights that are not read",
+        "workgroupBarrier(); // the weights are read",
+        "",
+    )
+    .among_neighbours(8),
+    Mutant::new(
+        Barrier,
+        "the next slice of query is staged before the last is read",
+        "workgroupBarrier(); // the last readers of the right slice are done, and the score gradients are shared",
+        "",
+    ),
+    Mutant::new(Mask, "the diagonal is masked", "(columns >= first)", "(columns > first)"),
+    Mutant::new(
+        Accumulator,
+        "the scores of a tile begin with old sums",
+        "var scores: array<vec4<f32>, 4>;",
+        "var scores = array<vec4<f32>, 4>(key_sums[0], key_sums[1], key_sums[2], key_sums[3]);",
+    ),
+    Mutant::new(
+        Accumulator,
+        "each vec4 of a row replaces the product of those before",
+        "(*scores)[r] += staged",
+        "(*scores)[r] = staged",
+    ),
+    Mutant::new(
+        Accumulator,
+        "each query replaces those before",
+        "(*sums)[4u * slice + r] += tile_weights",
+        "(*sums)[4u * slice + r] = tile_weights",
+    ),
+    Mutant::new(
+        Formula,
+        "the log-sum-exp is rounded to one number",
+        "exp(masked - largest) * inverse_sum",
+        "exp(masked - (largest - log(inverse_sum)))",
+    ),
+    Mutant::new(
+        Barrier,
+        "weights are read before all are shared",
+        "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
+        "",
+    ),
+    Mutant::new(
+        Index,
+        "the columns of an invocation are taken for neighbours",
+        "+ x + vec4<u32>(0u, 8u, 16u, 24u)",
+        "+ 4u * x + vec4<u32>(0u, 1u, 2u, 3u)",
+    ),
+    Mutant::new(
+        Barrier,
+        "key and query are overwritten before they are read",
+        "workgroupBarrier(); // key and query are read",
+        "",
+    ),
+    Mutant::new(Barrier, "query is read before it is staged", "workgroupBarrier(); // query is staged", ""),
+    Mutant::new(Formula, "delta is left out", "(weight_gradients[r] - delta)", "weight_gradients[r]"),
+    Mutant::new(
+        Tile,
+        "queries past the end count",
+        "(columns >= first) & (columns < vec4<u32>(params.query_length))",
+        "(columns >= first)",
+    ),
+    Mutant::new(
+        Tile,
+        "only the first query head of a group is added",
+        "head < (key_head + 1u) * heads_per_key;",
+        "head < key_head * heads_per_key + 1u;",
+    ),
+    Mutant::new(
+        Tile,
+        "keys past the end are written",
+        "if row < params.key_length && x < SLICE {",
+        "if row <= params.key_length && x < SLICE {",
+    ),
 ];
 
 pub struct AttentionBackwardKeyValue;
@@ -287,53 +361,69 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(2)).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
-                mutants: &[
-                    Mutant {
-                        name: "the log-sum-exp is rounded to one number",
-                        original: "exp(scores - largest) * inverse_sum",
-                        replacement: "exp(scores - (largest - log(inverse_sum)))",
-                    },
-                    Mutant {
-                        name: "the diagonal is masked",
-                        original: "weights_of_eight(scores.r1, statistics, index, first1)",
-                        replacement: "weights_of_eight(scores.r1, statistics, index, first1 + 1u)",
-                    },
-                    Mutant {
-                        name: "the second four queries are masked as the first",
-                        original: "inverse_sum.high, index + 4u, first)",
-                        replacement: "inverse_sum.high, index, first)",
-                    },
-                    Mutant {
-                        name: "queries past the end count",
-                        original: "(queries >= vec4<u32>(first)) & (queries < vec4<u32>(params.query_length))",
-                        replacement: "(queries >= vec4<u32>(first))",
-                    },
-                    Mutant {
-                        name: "delta is left out of four queries",
-                        original: "(weight_gradients.high - delta.high)",
-                        replacement: "weight_gradients.high",
-                    },
-                    Mutant {
-                        name: "the scale is left out",
-                        original: "scaled_row(key_sum, params.scale)",
-                        replacement: "key_sum",
-                    },
-                    Mutant {
-                        name: "only the first query head of a group is added",
-                        original: "head < (key_head + 1u) * heads_per_key;",
-                        replacement: "head < key_head * heads_per_key + 1u;",
-                    },
-                    Mutant {
-                        name: "keys past the end are written",
-                        original: "if index < params.key_length {",
-                        replacement: "if index <= params.key_length {",
-                    },
-                    Mutant {
-                        name: "the first query that sees the block is skipped",
-                        original: "let begin = first_query(block * ROWS * WIDTH);",
-                        replacement: "let begin = first_query(block * ROWS * WIDTH) + 1u;",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Index,
+                        "key heads and batches are swapped",
+                        "group / blocks % params.key_value_heads;",
+                        "group / blocks % params.batch;",
+                    ),
+                    Mutant::new(
+                        Accumulator,
+                        "each round of queries replaces those before",
+                        "(*sum0).c0 += low * weights0.low",
+                        "(*sum0).c0 = low * weights0.low",
+                    ),
+                    Mutant::new(
+                        Formula,
+                        "the log-sum-exp is rounded to one number",
+                        "exp(scores - largest) * inverse_sum",
+                        "exp(scores - (largest - log(inverse_sum)))",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "the diagonal is masked",
+                        "weights_of_eight(scores.r1, statistics, index, first1)",
+                        "weights_of_eight(scores.r1, statistics, index, first1 + 1u)",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "the second four queries are masked as the first",
+                        "inverse_sum.high, index + 4u, first)",
+                        "inverse_sum.high, index, first)",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "queries past the end count",
+                        "(queries >= vec4<u32>(first)) & (queries < vec4<u32>(params.query_length))",
+                        "(queries >= vec4<u32>(first))",
+                    ),
+                    Mutant::new(
+                        Formula,
+                        "delta is left out of four queries",
+                        "(weight_gradients.high - delta.high)",
+                        "weight_gradients.high",
+                    ),
+                    Mutant::new(Formula, "the scale is left out", "scaled_row(key_sum, params.scale)", "key_sum"),
+                    Mutant::new(
+                        Tile,
+                        "only the first query head of a group is added",
+                        "head < (key_head + 1u) * heads_per_key;",
+                        "head < key_head * heads_per_key + 1u;",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "keys past the end are written",
+                        "if index < params.key_length {",
+                        "if index <= params.key_length {",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "the first query that sees the block is skipped",
+                        "let begin = first_query(block * ROWS * WIDTH);",
+                        "let begin = first_query(block * ROWS * WIDTH) + 1u;",
+                    ),
+                ]],
             },
             Design {
                 name: "tiled",
@@ -346,7 +436,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 constants: |parameters| tile_constants(&parameters.shape()),
                 generated: |parameters| rows(Storage::Vec4, Operations::Tiles).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 32),
-                mutants: TILED_MUTANTS,
+                mutants: &[TILED_MUTANTS],
             },
             Design {
                 name: "tiled_general",
@@ -359,11 +449,15 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 constants: |parameters| tile_constants(&parameters.shape()),
                 generated: |parameters| rows(Storage::Scalar, Operations::Tiles).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 32),
-                mutants: &[Mutant {
-                    name: "elements past the head dimension are staged",
-                    original: "query[at + 3u]), inside)",
-                    replacement: "query[at + 3u]), vec4<bool>(true))",
-                }],
+                mutants: &[
+                    TILED_MUTANTS,
+                    &[Mutant::new(
+                        Tile,
+                        "elements past the head dimension are staged",
+                        "query[at + 3u]), inside)",
+                        "query[at + 3u]), vec4<bool>(true))",
+                    )],
+                ],
             },
             Design {
                 name: "rows",
@@ -379,7 +473,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
-                mutants: ROWS_MUTANTS,
+                mutants: &[ROWS_MUTANTS],
             },
             Design {
                 name: "general",
@@ -395,11 +489,15 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
-                mutants: &[Mutant {
-                    name: "elements past the head dimension are read",
-                    original: "query[at + 3u]), inside)",
-                    replacement: "query[at + 3u]), vec4<bool>(true))",
-                }],
+                mutants: &[
+                    ROWS_MUTANTS,
+                    &[Mutant::new(
+                        Tile,
+                        "elements past the head dimension are read",
+                        "query[at + 3u]), inside)",
+                        "query[at + 3u]), vec4<bool>(true))",
+                    )],
+                ],
             },
         ];
         DESIGNS

@@ -8,6 +8,7 @@ use super::attention_shape::{AttentionShape, RowView};
 use super::loop_limit::within;
 use super::piece;
 use crate::gpu::AdapterKind;
+use crate::tape::MutantKind::{Accumulator, Barrier, Formula, Index, Mask, Tile};
 use crate::tape::{Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real};
 
 /// The row of [`super::KERNELS`].
@@ -154,79 +155,130 @@ fn workgroups(parameters: &Parameters, queries: u64) -> [u64; 3] {
 }
 
 const ROWS_MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "the log-sum-exp is rounded to one number",
-        original: "let statistics1 = row_statistics[first_row + min(row1, last_query)];",
-        replacement: "let exact1 = row_statistics[first_row + min(row1, last_query)];\n    \
+    Mutant::new(
+        Accumulator,
+        "each key replaces those before",
+        "(*sum).c0 += factor * row.c0;",
+        "(*sum).c0 = factor * row.c0;",
+    ),
+    Mutant::new(
+        Formula,
+        "the log-sum-exp is rounded to one number",
+        "let statistics1 = row_statistics[first_row + min(row1, last_query)];",
+        "let exact1 = row_statistics[first_row + min(row1, last_query)];\n    \
                       let statistics1 = vec4<f32>(exact1.x - log(exact1.y), 1.0, exact1.zw);",
-    },
-    Mutant { name: "the diagonal is masked", original: "index < visible1)", replacement: "index + 1u < visible1)" },
-    Mutant { name: "delta is left out", original: "(weight_gradient - statistics.z)", replacement: "weight_gradient" },
-    Mutant { name: "the scale is left out", original: "params.scale * statistics.y", replacement: "statistics.y" },
-    Mutant {
-        name: "queries past the end are written",
-        original: "if index < params.query_length {",
-        replacement: "if index <= params.query_length {",
-    },
-    Mutant {
-        name: "the last key of a block is dropped",
-        original: "for (var index = 0u; index < end; index++)",
-        replacement: "for (var index = 0u; index + 1u < end; index++)",
-    },
-    Mutant {
-        name: "a query head reads the key/value head of its own number",
-        original: "head / (params.heads / params.key_value_heads)",
-        replacement: "head % params.key_value_heads",
-    },
+    ),
+    Mutant::new(Mask, "the diagonal is masked", "index < visible1)", "index + 1u < visible1)"),
+    Mutant::new(Formula, "delta is left out", "(weight_gradient - statistics.z)", "weight_gradient"),
+    Mutant::new(Formula, "the scale is left out", "params.scale * statistics.y", "statistics.y"),
+    Mutant::new(
+        Tile,
+        "queries past the end are written",
+        "if index < params.query_length {",
+        "if index <= params.query_length {",
+    ),
+    Mutant::new(
+        Tile,
+        "the last key of a block is dropped",
+        "for (var index = 0u; index < end; index++)",
+        "for (var index = 0u; index + 1u < end; index++)",
+    ),
+    Mutant::new(
+        Index,
+        "a query head reads the key/value head of its own number",
+        "head / (params.heads / params.key_value_heads)",
+        "head % params.key_value_heads",
+    ),
 ];
 
 const TILED_MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "the log-sum-exp is rounded to one number",
-        original: "statistics[r] = row_statistics[first_statistics + min(first_row + r, last_query)];",
-        replacement: "let exact = row_statistics[first_statistics + min(first_row + r, last_query)];\n        \
+    Mutant::new(
+        Barrier,
+        "the next slices are staged before the last are read",
+        "workgroupBarrier(); // the last readers of the staged slices and of the shared weights are done",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "query and key are read before all are staged",
+        "workgroupBarrier(); // query and key are staged",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "output gradient and value are read before all are staged",
+        "workgroupBarrier(); // output gradient and value are staged",
+        "",
+    ),
+    Mutant::new(
+        Mask,
+        "a query sees one key too many",
+        "let visible = columns < vec4<u32>(visible_keys(first_row + r));",
+        "let visible = columns <= vec4<u32>(visible_keys(first_row + r));",
+    ),
+    Mutant::new(
+        Accumulator,
+        "the scores of a tile begin with old sums",
+        "var scores: array<vec4<f32>, 4>;",
+        "var scores = array<vec4<f32>, 4>(sums[0], sums[1], sums[2], sums[3]);",
+    ),
+    Mutant::new(
+        Accumulator,
+        "each vec4 of a row replaces the product of those before",
+        "(*scores)[r] += staged",
+        "(*scores)[r] = staged",
+    ),
+    Mutant::new(
+        Accumulator,
+        "each key replaces those before",
+        "(*sums)[4u * slice + r] += tile_weights",
+        "(*sums)[4u * slice + r] = tile_weights",
+    ),
+    Mutant::new(
+        Formula,
+        "the log-sum-exp is rounded to one number",
+        "statistics[r] = row_statistics[first_statistics + min(first_row + r, last_query)];",
+        "let exact = row_statistics[first_statistics + min(first_row + r, last_query)];\n        \
                       statistics[r] = vec4<f32>(exact.x - log(exact.y), 1.0, exact.zw);",
-    },
-    Mutant {
-        name: "weights are read before all are shared",
-        original: "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
-        replacement: "",
-    },
-    Mutant {
-        name: "the columns of an invocation are taken for neighbours",
-        original: "+ x + vec4<u32>(0u, 8u, 16u, 24u)",
-        replacement: "+ 4u * x + vec4<u32>(0u, 1u, 2u, 3u)",
-    },
-    Mutant {
-        name: "query and key are overwritten before they are read",
-        original: "workgroupBarrier(); // query and key are read",
-        replacement: "",
-    },
-    Mutant {
-        name: "key is read before it is staged",
-        original: "workgroupBarrier(); // key is staged",
-        replacement: "",
-    },
-    Mutant {
-        name: "delta is left out",
-        original: "(weight_gradients[r] - statistics[r].z)",
-        replacement: "weight_gradients[r]",
-    },
-    Mutant {
-        name: "only the first slice is stored",
-        original: "store_query_gradient_chunk(first, slice * SLICE + x,",
-        replacement: "store_query_gradient_chunk(first, x,",
-    },
-    Mutant {
-        name: "queries past the end are written",
-        original: "if row < params.query_length && x < SLICE {",
-        replacement: "if row <= params.query_length && x < SLICE {",
-    },
-    Mutant {
-        name: "a query head reads the key/value head of its own number",
-        original: "head / (params.heads / params.key_value_heads)",
-        replacement: "head % params.key_value_heads",
-    },
+    ),
+    Mutant::new(
+        Barrier,
+        "weights are read before all are shared",
+        "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
+        "",
+    ),
+    Mutant::new(
+        Index,
+        "the columns of an invocation are taken for neighbours",
+        "+ x + vec4<u32>(0u, 8u, 16u, 24u)",
+        "+ 4u * x + vec4<u32>(0u, 1u, 2u, 3u)",
+    ),
+    Mutant::new(
+        Barrier,
+        "query and key are overwritten before they are read",
+        "workgroupBarrier(); // query and key are read",
+        "",
+    ),
+    Mutant::new(Barrier, "key is read before it is staged", "workgroupBarrier(); // key is staged", ""),
+    Mutant::new(Formula, "delta is left out", "(weight_gradients[r] - statistics[r].z)", "weight_gradients[r]"),
+    Mutant::new(
+        Index,
+        "only the first slice is stored",
+        "store_query_gradient_chunk(first, slice * SLICE + x,",
+        "store_query_gradient_chunk(first, x,",
+    ),
+    Mutant::new(
+        Tile,
+        "queries past the end are written",
+        "if row < params.query_length && x < SLICE {",
+        "if row <= params.query_length && x < SLICE {",
+    ),
+    Mutant::new(
+        Index,
+        "a query head reads the key/value head of its own number",
+        "head / (params.heads / params.key_value_heads)",
+        "head % params.key_value_heads",
+    ),
 ];
 
 pub struct AttentionBackwardQuery;
@@ -252,49 +304,53 @@ impl KernelDefinition for AttentionBackwardQuery {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(2)).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
-                mutants: &[
-                    Mutant {
-                        name: "the diagonal is masked",
-                        original: "statistics1, index, visible1)",
-                        replacement: "statistics1, index + 1u, visible1)",
-                    },
-                    Mutant {
-                        name: "the second four keys are masked as the first",
-                        original: "statistics0, index + 4u, visible0)",
-                        replacement: "statistics0, index, visible0)",
-                    },
-                    Mutant {
-                        name: "masked keys keep a gradient",
-                        original: "select(vec4<f32>(0.0), gradients, scores > vec4<f32>(INVISIBLE))",
-                        replacement: "gradients",
-                    },
-                    Mutant {
-                        name: "the log-sum-exp is rounded to one number",
-                        original: "let statistics1 = row_statistics[first_row + min(row1, last_query)];",
-                        replacement: "let exact1 = row_statistics[first_row + min(row1, last_query)];\n    \
+                mutants: &[&[
+                    Mutant::new(
+                        Accumulator,
+                        "each round of keys replaces those before",
+                        "(*sum0).c0 += low * weights0.low",
+                        "(*sum0).c0 = low * weights0.low",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "the diagonal is masked",
+                        "statistics1, index, visible1)",
+                        "statistics1, index + 1u, visible1)",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "the second four keys are masked as the first",
+                        "statistics0, index + 4u, visible0)",
+                        "statistics0, index, visible0)",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "masked keys keep a gradient",
+                        "select(vec4<f32>(0.0), gradients, scores > vec4<f32>(INVISIBLE))",
+                        "gradients",
+                    ),
+                    Mutant::new(
+                        Formula,
+                        "the log-sum-exp is rounded to one number",
+                        "let statistics1 = row_statistics[first_row + min(row1, last_query)];",
+                        "let exact1 = row_statistics[first_row + min(row1, last_query)];\n    \
                                       let statistics1 = vec4<f32>(exact1.x - log(exact1.y), 1.0, exact1.zw);",
-                    },
-                    Mutant {
-                        name: "delta is left out",
-                        original: "(weight_gradients - statistics.z)",
-                        replacement: "weight_gradients",
-                    },
-                    Mutant {
-                        name: "the scale is left out",
-                        original: "params.scale * statistics.y",
-                        replacement: "statistics.y",
-                    },
-                    Mutant {
-                        name: "queries past the end are written",
-                        original: "if index < params.query_length {",
-                        replacement: "if index <= params.query_length {",
-                    },
-                    Mutant {
-                        name: "a query head reads the key/value head of its own number",
-                        original: "head / (params.heads / params.key_value_heads)",
-                        replacement: "head % params.key_value_heads",
-                    },
-                ],
+                    ),
+                    Mutant::new(Formula, "delta is left out", "(weight_gradients - statistics.z)", "weight_gradients"),
+                    Mutant::new(Formula, "the scale is left out", "params.scale * statistics.y", "statistics.y"),
+                    Mutant::new(
+                        Tile,
+                        "queries past the end are written",
+                        "if index < params.query_length {",
+                        "if index <= params.query_length {",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "a query head reads the key/value head of its own number",
+                        "head / (params.heads / params.key_value_heads)",
+                        "head % params.key_value_heads",
+                    ),
+                ]],
             },
             Design {
                 name: "tiled",
@@ -307,7 +363,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 constants: |parameters| tile_constants(&parameters.shape()),
                 generated: |parameters| rows(Storage::Vec4, Operations::Tiles).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 32),
-                mutants: TILED_MUTANTS,
+                mutants: &[TILED_MUTANTS],
             },
             Design {
                 name: "tiled_general",
@@ -320,11 +376,15 @@ impl KernelDefinition for AttentionBackwardQuery {
                 constants: |parameters| tile_constants(&parameters.shape()),
                 generated: |parameters| rows(Storage::Scalar, Operations::Tiles).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 32),
-                mutants: &[Mutant {
-                    name: "elements past the head dimension are staged",
-                    original: "query[at + 3u]), inside)",
-                    replacement: "query[at + 3u]), vec4<bool>(true))",
-                }],
+                mutants: &[
+                    TILED_MUTANTS,
+                    &[Mutant::new(
+                        Tile,
+                        "elements past the head dimension are staged",
+                        "query[at + 3u]), inside)",
+                        "query[at + 3u]), vec4<bool>(true))",
+                    )],
+                ],
             },
             Design {
                 name: "rows",
@@ -340,7 +400,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
-                mutants: ROWS_MUTANTS,
+                mutants: &[ROWS_MUTANTS],
             },
             Design {
                 name: "general",
@@ -356,11 +416,15 @@ impl KernelDefinition for AttentionBackwardQuery {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
                 workgroups: |parameters| workgroups(parameters, 16),
-                mutants: &[Mutant {
-                    name: "elements past the head dimension are read",
-                    original: "query[at + 3u]), inside)",
-                    replacement: "query[at + 3u]), vec4<bool>(true))",
-                }],
+                mutants: &[
+                    ROWS_MUTANTS,
+                    &[Mutant::new(
+                        Tile,
+                        "elements past the head dimension are read",
+                        "query[at + 3u]), inside)",
+                        "query[at + 3u]), vec4<bool>(true))",
+                    )],
+                ],
             },
         ];
         DESIGNS

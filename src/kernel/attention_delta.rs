@@ -6,6 +6,7 @@ use super::attention_reference::{self as reference, Rows};
 use super::attention_rows::{Operations, RowText, Storage};
 use super::attention_shape::{AttentionShape, RowView};
 use super::piece;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
@@ -90,31 +91,37 @@ fn workgroups(parameters: &Parameters) -> [u64; 3] {
 }
 
 const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "the largest score and the sum are swapped",
-        original: "let sum = softmax_statistics[count + index];",
-        replacement: "let sum = softmax_statistics[index];",
-    },
-    Mutant {
-        name: "the statistics lie one query off",
-        original: "row_statistics[index] = vec4",
-        replacement: "row_statistics[index + 1u] = vec4",
-    },
-    Mutant {
-        name: "a query that sees nothing divides by its sum",
-        original: "select(1.0 / sum, 0.0, sum == 0.0)",
-        replacement: "1.0 / sum",
-    },
-    Mutant {
-        name: "rows past the end are written",
-        original: "if index >= count {",
-        replacement: "if index > count {",
-    },
-    Mutant {
-        name: "heads and batches are swapped",
-        original: "index / params.query_length % params.heads;",
-        replacement: "index / params.query_length % params.batch;",
-    },
+    Mutant::new(
+        Accumulator,
+        "the first products of a row are overwritten",
+        "sum += a.c1 * b.c1;",
+        "sum = a.c1 * b.c1;",
+    ),
+    Mutant::new(
+        Index,
+        "the largest score and the sum are swapped",
+        "let sum = softmax_statistics[count + index];",
+        "let sum = softmax_statistics[index];",
+    ),
+    Mutant::new(
+        Index,
+        "the statistics lie one query off",
+        "row_statistics[index] = vec4",
+        "row_statistics[index + 1u] = vec4",
+    ),
+    Mutant::new(
+        Formula,
+        "a query that sees nothing divides by its sum",
+        "select(1.0 / sum, 0.0, sum == 0.0)",
+        "1.0 / sum",
+    ),
+    Mutant::new(Tile, "rows past the end are written", "if index >= count {", "if index > count {"),
+    Mutant::new(
+        Index,
+        "heads and batches are swapped",
+        "index / params.query_length % params.heads;",
+        "index / params.query_length % params.batch;",
+    ),
 ];
 
 pub struct AttentionDelta;
@@ -139,7 +146,7 @@ impl KernelDefinition for AttentionDelta {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4).generate(&parameters.shape()),
                 workgroups,
-                mutants: MUTANTS,
+                mutants: &[MUTANTS],
             },
             Design {
                 name: "general",
@@ -152,7 +159,7 @@ impl KernelDefinition for AttentionDelta {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Scalar).generate(&parameters.shape()),
                 workgroups,
-                mutants: MUTANTS,
+                mutants: &[MUTANTS],
             },
         ];
         DESIGNS

@@ -8,6 +8,7 @@ use super::attention_shape::{AttentionShape, RowView};
 use super::loop_limit::within;
 use super::piece;
 use crate::gpu::AdapterKind;
+use crate::tape::MutantKind::{Accumulator, Barrier, Formula, Index, Mask, Rescale, Tile};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
 };
@@ -132,76 +133,142 @@ fn workgroups(parameters: &Parameters) -> [u64; 3] {
 }
 
 const ROWS_MUTANTS: &[Mutant] = &[
-    Mutant { name: "the diagonal is masked", original: "index < visible.y)", replacement: "index + 1u < visible.y)" },
-    Mutant {
-        name: "the sum is not rescaled",
-        original: "(*softmax).sum * correction + weight",
-        replacement: "(*softmax).sum + weight",
-    },
-    Mutant {
-        name: "masked keys keep a weight",
-        original: "select(0.0, exp(score - largest), score > INVISIBLE)",
-        replacement: "exp(score - largest)",
-    },
-    Mutant {
-        name: "a query head reads the key/value head of its own number",
-        original: "head / (params.heads / params.key_value_heads)",
-        replacement: "head % params.key_value_heads",
-    },
-    Mutant {
-        name: "the fourth query is written as the third",
-        original: "finish(batch, head, rows.w, softmax3, sum3);",
-        replacement: "finish(batch, head, rows.w, softmax2, sum2);",
-    },
-    Mutant {
-        name: "the log-sum-exp forgets the largest score",
-        original: "softmax.largest + log(softmax.sum)",
-        replacement: "log(softmax.sum)",
-    },
-    Mutant {
-        name: "queries past the end are written",
-        original: "if index < params.query_length {",
-        replacement: "if index <= params.query_length {",
-    },
+    Mutant::new(Rescale, "the output is not rescaled", "*sum = scaled_row(*sum, factors.x);", ""),
+    Mutant::new(
+        Accumulator,
+        "each value replaces those before",
+        "(*sum).c0 += factor * row.c0;",
+        "(*sum).c0 = factor * row.c0;",
+    ),
+    Mutant::new(
+        Index,
+        "the sum is stored in the place of the next query's",
+        "softmax_statistics[sums + statistics]",
+        "softmax_statistics[sums + statistics + 1u]",
+    ),
+    Mutant::new(Mask, "the diagonal is masked", "index < visible.y)", "index + 1u < visible.y)"),
+    Mutant::new(Rescale, "the sum is not rescaled", "(*softmax).sum * correction + weight", "(*softmax).sum + weight"),
+    Mutant::new(
+        Mask,
+        "masked keys keep a weight",
+        "select(0.0, exp(score - largest), score > INVISIBLE)",
+        "exp(score - largest)",
+    ),
+    Mutant::new(
+        Index,
+        "a query head reads the key/value head of its own number",
+        "head / (params.heads / params.key_value_heads)",
+        "head % params.key_value_heads",
+    ),
+    Mutant::new(
+        Index,
+        "the fourth query is written as the third",
+        "finish(batch, head, rows.w, softmax3, sum3);",
+        "finish(batch, head, rows.w, softmax2, sum2);",
+    ),
+    Mutant::new(
+        Formula,
+        "the log-sum-exp forgets the largest score",
+        "softmax.largest + log(softmax.sum)",
+        "log(softmax.sum)",
+    ),
+    Mutant::new(
+        Tile,
+        "queries past the end are written",
+        "if index < params.query_length {",
+        "if index <= params.query_length {",
+    ),
 ];
 
 const TILED_MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "weights are read before all are shared",
-        original: "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
-        replacement: "",
-    },
-    Mutant {
-        name: "the staged slice is read before it is complete",
-        original: "workgroupBarrier(); // query and key are staged",
-        replacement: "",
-    },
-    Mutant {
-        name: "the values are read before all are staged",
-        original: "workgroupBarrier(); // value is staged",
-        replacement: "",
-    },
-    Mutant {
-        name: "the weights' sum is not rescaled",
-        original: "weight_sums[r] * correction + dot",
-        replacement: "weight_sums[r] + dot",
-    },
-    Mutant { name: "the output is not rescaled", original: "sums[4u * slice + r] *= correction;", replacement: "" },
-    Mutant {
-        name: "the columns of an invocation are taken for neighbours",
-        original: "first_key + x + vec4<u32>(0u, 8u, 16u, 24u)",
-        replacement: "first_key + 4u * x + vec4<u32>(0u, 1u, 2u, 3u)",
-    },
-    Mutant {
-        name: "only the first slice is stored",
-        original: "store_output_chunk(first, slice * SLICE + x,",
-        replacement: "store_output_chunk(first, x,",
-    },
-    Mutant {
-        name: "a query head reads the key/value head of its own number",
-        original: "head / (params.heads / params.key_value_heads)",
-        replacement: "head % params.key_value_heads",
-    },
+    Mutant::new(
+        Barrier,
+        "the next slice is staged before the last is read",
+        "workgroupBarrier(); // the last readers of the staged slices are done",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "the largest scores are read before all are there",
+        "workgroupBarrier(); // the largest scores of all parts are there",
+        "",
+    )
+    .among_neighbours(8),
+    Mutant::new(
+        Barrier,
+        "the weights' sums are read before all are there",
+        "workgroupBarrier(); // the sums of all parts are there",
+        "",
+    )
+    .among_neighbours(8),
+    Mutant::new(
+        Mask,
+        "a query sees one key too many",
+        "let visible = columns < vec4<u32>(visible_keys(first_row + r));",
+        "let visible = columns <= vec4<u32>(visible_keys(first_row + r));",
+    ),
+    Mutant::new(
+        Accumulator,
+        "the scores of a tile begin with old sums",
+        "var scores: array<vec4<f32>, 4>;",
+        "var scores = array<vec4<f32>, 4>(sums[0], sums[1], sums[2], sums[3]);",
+    ),
+    Mutant::new(
+        Accumulator,
+        "each vec4 of a row replaces the product of those before",
+        "(*scores)[r] += staged",
+        "(*scores)[r] = staged",
+    ),
+    Mutant::new(
+        Accumulator,
+        "each value replaces those before",
+        "(*sums)[4u * slice + r] += tile_weights",
+        "(*sums)[4u * slice + r] = tile_weights",
+    ),
+    Mutant::new(
+        Tile,
+        "queries past the end are written",
+        "if row < params.query_length {",
+        "if row <= params.query_length {",
+    ),
+    Mutant::new(
+        Barrier,
+        "weights are read before all are shared",
+        "workgroupBarrier(); // the last readers of the right slice are done, and the weights are shared",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "the staged slice is read before it is complete",
+        "workgroupBarrier(); // query and key are staged",
+        "",
+    ),
+    Mutant::new(Barrier, "the values are read before all are staged", "workgroupBarrier(); // value is staged", ""),
+    Mutant::new(
+        Rescale,
+        "the weights' sum is not rescaled",
+        "weight_sums[r] * correction + dot",
+        "weight_sums[r] + dot",
+    ),
+    Mutant::new(Rescale, "the output is not rescaled", "sums[4u * slice + r] *= correction;", ""),
+    Mutant::new(
+        Index,
+        "the columns of an invocation are taken for neighbours",
+        "first_key + x + vec4<u32>(0u, 8u, 16u, 24u)",
+        "first_key + 4u * x + vec4<u32>(0u, 1u, 2u, 3u)",
+    ),
+    Mutant::new(
+        Index,
+        "only the first slice is stored",
+        "store_output_chunk(first, slice * SLICE + x,",
+        "store_output_chunk(first, x,",
+    ),
+    Mutant::new(
+        Index,
+        "a query head reads the key/value head of its own number",
+        "head / (params.heads / params.key_value_heads)",
+        "head % params.key_value_heads",
+    ),
 ];
 
 pub struct AttentionForward;
@@ -227,43 +294,63 @@ impl KernelDefinition for AttentionForward {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Subgroup(4)).generate(&parameters.shape()),
                 workgroups,
-                mutants: &[
-                    Mutant {
-                        name: "the diagonal is masked",
-                        original: "scores.r1, index, visible.y)",
-                        replacement: "scores.r1, index + 1u, visible.y)",
-                    },
-                    Mutant {
-                        name: "the second four keys are masked as the first",
-                        original: "masked_scores(products.high, key + 4u, visible)",
-                        replacement: "masked_scores(products.high, key, visible)",
-                    },
-                    Mutant {
-                        name: "the output is not rescaled",
-                        original: "*sum = scaled_row(*sum, correction);",
-                        replacement: "",
-                    },
-                    Mutant {
-                        name: "masked keys keep a weight",
-                        original: "select(vec4<f32>(0.0), exp(scores - largest), scores > vec4<f32>(INVISIBLE))",
-                        replacement: "exp(scores - largest)",
-                    },
-                    Mutant {
-                        name: "the largest of the second four scores is not counted",
-                        original: "let four = max(low, high);",
-                        replacement: "let four = low;",
-                    },
-                    Mutant {
-                        name: "two lanes are swapped",
-                        original: "        subgroupBroadcast(own, 5u),\n        subgroupBroadcast(own, 6u),\n        subgroupBroadcast(own, 7u),\n    );\n}\n\n// A number",
-                        replacement: "        subgroupBroadcast(own, 6u),\n        subgroupBroadcast(own, 5u),\n        subgroupBroadcast(own, 7u),\n    );\n}\n\n// A number",
-                    },
-                    Mutant {
-                        name: "a query head reads the key/value head of its own number",
-                        original: "head / (params.heads / params.key_value_heads)",
-                        replacement: "head % params.key_value_heads",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Tile,
+                        "queries past the end are written",
+                        "if index < params.query_length {",
+                        "if index <= params.query_length {",
+                    ),
+                    Mutant::new(
+                        Rescale,
+                        "the sum is not rescaled",
+                        "(*softmax).sum * correction + dot",
+                        "(*softmax).sum + dot",
+                    ),
+                    Mutant::new(
+                        Accumulator,
+                        "each round of values replaces those before",
+                        "(*sum0).c0 += low * weights0.low",
+                        "(*sum0).c0 = low * weights0.low",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "the diagonal is masked",
+                        "scores.r1, index, visible.y)",
+                        "scores.r1, index + 1u, visible.y)",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "the second four keys are masked as the first",
+                        "masked_scores(products.high, key + 4u, visible)",
+                        "masked_scores(products.high, key, visible)",
+                    ),
+                    Mutant::new(Rescale, "the output is not rescaled", "*sum = scaled_row(*sum, correction);", ""),
+                    Mutant::new(
+                        Mask,
+                        "masked keys keep a weight",
+                        "select(vec4<f32>(0.0), exp(scores - largest), scores > vec4<f32>(INVISIBLE))",
+                        "exp(scores - largest)",
+                    ),
+                    Mutant::new(
+                        Formula,
+                        "the largest of the second four scores is not counted",
+                        "let four = max(low, high);",
+                        "let four = low;",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "two lanes are swapped",
+                        "        subgroupBroadcast(own, 5u),\n        subgroupBroadcast(own, 6u),\n        subgroupBroadcast(own, 7u),\n    );\n}\n\n// A number",
+                        "        subgroupBroadcast(own, 6u),\n        subgroupBroadcast(own, 5u),\n        subgroupBroadcast(own, 7u),\n    );\n}\n\n// A number",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "a query head reads the key/value head of its own number",
+                        "head / (params.heads / params.key_value_heads)",
+                        "head % params.key_value_heads",
+                    ),
+                ]],
             },
             Design {
                 name: "tiled",
@@ -276,7 +363,7 @@ impl KernelDefinition for AttentionForward {
                 constants: |parameters| tile_constants(&parameters.shape()),
                 generated: |parameters| rows(Storage::Vec4, Operations::Tiles).generate(&parameters.shape()),
                 workgroups,
-                mutants: TILED_MUTANTS,
+                mutants: &[TILED_MUTANTS],
             },
             Design {
                 name: "tiled_general",
@@ -289,11 +376,15 @@ impl KernelDefinition for AttentionForward {
                 constants: |parameters| tile_constants(&parameters.shape()),
                 generated: |parameters| rows(Storage::Scalar, Operations::Tiles).generate(&parameters.shape()),
                 workgroups,
-                mutants: &[Mutant {
-                    name: "elements past the head dimension are written",
-                    original: "if chunk * 4u + 1u < params.head_dim {",
-                    replacement: "if chunk * 4u < params.head_dim {",
-                }],
+                mutants: &[
+                    TILED_MUTANTS,
+                    &[Mutant::new(
+                        Tile,
+                        "elements past the head dimension are written",
+                        "if chunk * 4u + 1u < params.head_dim {",
+                        "if chunk * 4u < params.head_dim {",
+                    )],
+                ],
             },
             Design {
                 name: "rows",
@@ -309,7 +400,7 @@ impl KernelDefinition for AttentionForward {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Vec4, Operations::Rows).generate(&parameters.shape()),
                 workgroups,
-                mutants: ROWS_MUTANTS,
+                mutants: &[ROWS_MUTANTS],
             },
             Design {
                 name: "general",
@@ -325,11 +416,15 @@ impl KernelDefinition for AttentionForward {
                 constants: |_| Vec::new(),
                 generated: |parameters| rows(Storage::Scalar, Operations::Rows).generate(&parameters.shape()),
                 workgroups,
-                mutants: &[Mutant {
-                    name: "elements past the head dimension are read",
-                    original: "query[at + 3u]), inside)",
-                    replacement: "query[at + 3u]), vec4<bool>(true))",
-                }],
+                mutants: &[
+                    ROWS_MUTANTS,
+                    &[Mutant::new(
+                        Tile,
+                        "elements past the head dimension are read",
+                        "query[at + 3u]), inside)",
+                        "query[at + 3u]), vec4<bool>(true))",
+                    )],
+                ],
             },
         ];
         DESIGNS

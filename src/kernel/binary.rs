@@ -4,6 +4,7 @@ use super::elementwise::Binary;
 use super::piece;
 use super::strides::{self, Dimensions, Layout, dimensions};
 use crate::gpu::Constant;
+use crate::tape::MutantKind::{Index, Tile};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -91,43 +92,35 @@ impl KernelDefinition for BinaryKernel {
                 },
                 generated: apply,
                 workgroups: |parameters| [u64::from(parameters.count).div_ceil(4 * 64), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "the tail is written past its end",
-                        original: "if first + 4u <= params.count {",
-                        replacement: "if first < params.count {",
-                    },
-                    Mutant {
-                        name: "the last vec4 is dropped",
-                        original: "if first >= params.count {",
-                        replacement: "if first + 4u > params.count {",
-                    },
-                    Mutant {
-                        name: "a block that is repeated is read past its end",
-                        original: "return first - divide(first, kept) * kept;",
-                        replacement: "return first;",
-                    },
-                    Mutant {
-                        name: "an element that is repeated is taken from the wrong place",
-                        original: "return divide(first, product(",
-                        replacement: "return divide(first + 4u, product(",
-                    },
-                    Mutant {
-                        name: "a's offset is forgotten",
-                        original: "params.a_offset + position",
-                        replacement: "position",
-                    },
-                    Mutant {
-                        name: "b's offset within a vec4 is forgotten",
-                        original: "b_values[b_at % 4u]",
-                        replacement: "b_values[0]",
-                    },
-                    Mutant {
-                        name: "y's offset is forgotten",
-                        original: "params.y_offset / 4u + index",
-                        replacement: "index",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Tile,
+                        "the tail is written past its end",
+                        "if first + 4u <= params.count {",
+                        "if first < params.count {",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "the last vec4 is dropped",
+                        "if first >= params.count {",
+                        "if first + 4u > params.count {",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "a block that is repeated is read past its end",
+                        "return first - divide(first, kept) * kept;",
+                        "return first;",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "an element that is repeated is taken from the wrong place",
+                        "return divide(first, product(",
+                        "return divide(first + 4u, product(",
+                    ),
+                    Mutant::new(Index, "a's offset is forgotten", "params.a_offset + position", "position"),
+                    Mutant::new(Index, "b's offset within a vec4 is forgotten", "b_values[b_at % 4u]", "b_values[0]"),
+                    Mutant::new(Index, "y's offset is forgotten", "params.y_offset / 4u + index", "index"),
+                ]],
             },
             Design {
                 name: "strided",
@@ -140,33 +133,33 @@ impl KernelDefinition for BinaryKernel {
                 constants: |_| Vec::new(),
                 generated: apply,
                 workgroups: |parameters| [u64::from(parameters.count).div_ceil(64), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "the last element is dropped",
-                        original: "if index >= params.count {",
-                        replacement: "if index + 1u >= params.count {",
-                    },
-                    Mutant {
-                        name: "b takes the strides of a",
-                        original: "params.a_strides_high, params.b_strides_high);",
-                        replacement: "params.a_strides_high, params.a_strides_high);",
-                    },
-                    Mutant {
-                        name: "the outer dimensions are forgotten",
-                        original: "strided_steps(inner, params.shape_low,",
-                        replacement: "strided_steps(inner, vec4<u32>(1u),",
-                    },
-                    Mutant {
-                        name: "the operands are exchanged",
-                        original: "apply(vec4<f32>(a[walk.first]), vec4<f32>(b[walk.second]))",
-                        replacement: "apply(vec4<f32>(b[walk.second]), vec4<f32>(a[walk.first]))",
-                    },
-                    Mutant {
-                        name: "y's offset is forgotten",
-                        original: "y[params.y_offset + index]",
-                        replacement: "y[index]",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Tile,
+                        "the last element is dropped",
+                        "if index >= params.count {",
+                        "if index + 1u >= params.count {",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "b takes the strides of a",
+                        "params.a_strides_high, params.b_strides_high);",
+                        "params.a_strides_high, params.a_strides_high);",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "the outer dimensions are forgotten",
+                        "strided_steps(inner, params.shape_low,",
+                        "strided_steps(inner, vec4<u32>(1u),",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "the operands are exchanged",
+                        "apply(vec4<f32>(a[walk.first]), vec4<f32>(b[walk.second]))",
+                        "apply(vec4<f32>(b[walk.second]), vec4<f32>(a[walk.first]))",
+                    ),
+                    Mutant::new(Index, "y's offset is forgotten", "y[params.y_offset + index]", "y[index]"),
+                ]],
             },
         ];
         DESIGNS

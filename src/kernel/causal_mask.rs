@@ -1,6 +1,7 @@
 //! The causal mask: scores of keys that a query may not see are replaced.
 
 use super::piece;
+use crate::tape::MutantKind::{Index, Mask, Tile};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -50,28 +51,27 @@ impl KernelDefinition for CausalMask {
             constants: |_| Vec::new(),
             generated: |_| String::new(),
             workgroups: |parameters| [parameters.count().div_ceil(4 * 64), 1, 1],
-            mutants: &[
-                Mutant {
-                    name: "the tail is written past its end",
-                    original: "if first + 4u <= count {",
-                    replacement: "if first < count {",
-                },
-                Mutant {
-                    name: "a query does not see its own position",
-                    original: "keys + params.query_length > queries",
-                    replacement: "keys + params.query_length >= queries",
-                },
-                Mutant {
-                    name: "the mask is aligned top-left",
-                    original: "keys + params.query_length > queries + params.key_length",
-                    replacement: "keys > queries",
-                },
-                Mutant {
-                    name: "the next matrix continues the rows of the one before",
-                    original: "select(query + 1u, 0u, query + 1u == params.query_length)",
-                    replacement: "query + 1u",
-                },
-            ],
+            mutants: &[&[
+                Mutant::new(Tile, "the tail is written past its end", "if first + 4u <= count {", "if first < count {"),
+                Mutant::new(
+                    Mask,
+                    "a query does not see its own position",
+                    "keys + params.query_length > queries",
+                    "keys + params.query_length >= queries",
+                ),
+                Mutant::new(
+                    Mask,
+                    "the mask is aligned top-left",
+                    "keys + params.query_length > queries + params.key_length",
+                    "keys > queries",
+                ),
+                Mutant::new(
+                    Index,
+                    "the next matrix continues the rows of the one before",
+                    "select(query + 1u, 0u, query + 1u == params.query_length)",
+                    "query + 1u",
+                ),
+            ]],
         }];
         DESIGNS
     }

@@ -2,6 +2,7 @@
 
 use super::piece;
 use super::strides::{self, Dimensions, dimensions};
+use crate::tape::MutantKind::{Index, Tile};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -80,23 +81,26 @@ impl KernelDefinition for StridedCopy {
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| [u64::from(parameters.count).div_ceil(4 * 64), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "the last vec4 is dropped",
-                        original: "if first >= params.count {",
-                        replacement: "if first + 4u >= params.count {",
-                    },
-                    Mutant {
-                        name: "y takes the strides of x",
-                        original: "params.x_strides_high, params.y_strides_high);",
-                        replacement: "params.x_strides_high, params.x_strides_high);",
-                    },
-                    Mutant {
-                        name: "x's offset is forgotten",
-                        original: "StridedWalk(first, params.x_offset,",
-                        replacement: "StridedWalk(first, 0u,",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Tile,
+                        "the last vec4 is dropped",
+                        "if first >= params.count {",
+                        "if first + 4u >= params.count {",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "y takes the strides of x",
+                        "params.x_strides_high, params.y_strides_high);",
+                        "params.x_strides_high, params.x_strides_high);",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "x's offset is forgotten",
+                        "StridedWalk(first, params.x_offset,",
+                        "StridedWalk(first, 0u,",
+                    ),
+                ]],
             },
             Design {
                 name: "strided",
@@ -109,23 +113,26 @@ impl KernelDefinition for StridedCopy {
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| [u64::from(parameters.count).div_ceil(64), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "the last element is dropped",
-                        original: "if index >= params.count {",
-                        replacement: "if index + 1u >= params.count {",
-                    },
-                    Mutant {
-                        name: "the outer dimensions are forgotten",
-                        original: "strided_steps(inner, params.shape_low,",
-                        replacement: "strided_steps(inner, vec4<u32>(1u),",
-                    },
-                    Mutant {
-                        name: "x and y are exchanged",
-                        original: "y[walk.second] = x[walk.first];",
-                        replacement: "y[walk.first] = x[walk.second];",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Tile,
+                        "the last element is dropped",
+                        "if index >= params.count {",
+                        "if index + 1u >= params.count {",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "the outer dimensions are forgotten",
+                        "strided_steps(inner, params.shape_low,",
+                        "strided_steps(inner, vec4<u32>(1u),",
+                    ),
+                    Mutant::new(
+                        Index,
+                        "x and y are exchanged",
+                        "y[walk.second] = x[walk.first];",
+                        "y[walk.first] = x[walk.second];",
+                    ),
+                ]],
             },
         ];
         DESIGNS

@@ -4,6 +4,7 @@
 use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{UNIT, of_exp, of_log, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
@@ -29,6 +30,37 @@ crate::kernel_parameters! {
 
 pub struct CrossEntropy;
 
+const MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Formula,
+        "the row is not shifted by its maximum",
+        "let maximum = largest_of(largest);",
+        "let maximum = 0.0;",
+    ),
+    Mutant::new(Formula, "an ignored row has a loss", "select(loss, 0.0, named == IGNORED)", "loss"),
+    Mutant::new(Accumulator, "every block replaces the one before", "total += sum_of(sum);", "total = sum_of(sum);"),
+    Mutant::new(
+        Tile,
+        "the last column is not seen",
+        "< Columns(params.vocabulary);",
+        "< Columns(params.vocabulary - 1u);",
+    ),
+    Mutant::new(
+        Tile,
+        "the fourth value of an iteration is not seen by the sum",
+        "
+                + weight_of(value_at(start, column + 3u, end), maximum)",
+        "",
+    ),
+    Mutant::new(Index, "the target is one column off", "== Columns(column_named);", "== Columns(column_named ^ 1u);"),
+    Mutant::new(
+        Index,
+        "rows lie one vocabulary apart",
+        "row * (params.row_stride / LANES)",
+        "row * (params.vocabulary / LANES)",
+    ),
+];
+
 const fn design(
     name: &'static str,
     pieces: &'static [&'static Piece],
@@ -45,44 +77,7 @@ const fn design(
         constants: |_| Vec::new(),
         generated: |_| String::new(),
         workgroups: |parameters| [u64::from(parameters.rows).div_ceil(8), 1, 1],
-        mutants: &[
-            Mutant {
-                name: "the row is not shifted by its maximum",
-                original: "let maximum = largest_of(largest);",
-                replacement: "let maximum = 0.0;",
-            },
-            Mutant {
-                name: "an ignored row has a loss",
-                original: "select(loss, 0.0, named == IGNORED)",
-                replacement: "loss",
-            },
-            Mutant {
-                name: "every block replaces the one before",
-                original: "total += sum_of(sum);",
-                replacement: "total = sum_of(sum);",
-            },
-            Mutant {
-                name: "the last column is not seen",
-                original: "< Columns(params.vocabulary);",
-                replacement: "< Columns(params.vocabulary - 1u);",
-            },
-            Mutant {
-                name: "the fourth value of an iteration is not seen by the sum",
-                original: "
-                + weight_of(value_at(start, column + 3u, end), maximum)",
-                replacement: "",
-            },
-            Mutant {
-                name: "the target is one column off",
-                original: "== Columns(column_named);",
-                replacement: "== Columns(column_named ^ 1u);",
-            },
-            Mutant {
-                name: "rows lie one vocabulary apart",
-                original: "row * (params.row_stride / LANES)",
-                replacement: "row * (params.vocabulary / LANES)",
-            },
-        ],
+        mutants: &[MUTANTS],
     }
 }
 

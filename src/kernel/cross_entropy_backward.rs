@@ -5,6 +5,7 @@ use super::cross_entropy_mean::COUNT;
 use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::MutantKind::{Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, UNIT, of_exp};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
@@ -31,7 +32,7 @@ const fn design(
     name: &'static str,
     pieces: &'static [&'static Piece],
     supports: fn(&Parameters) -> Result<(), String>,
-    mutants: &'static [Mutant],
+    mutants: &'static [&'static [Mutant]],
 ) -> Design<Parameters> {
     Design {
         name,
@@ -54,31 +55,28 @@ fn bounded(parameters: &Parameters, lanes: u32) -> Result<(), String> {
     loop_limit::within(iterations)
 }
 
-const ONE_IS_LEFT: Mutant = Mutant {
-    name: "the target's one is left out",
-    original: "row.factor * (weight - expected)",
-    replacement: "row.factor * weight",
-};
-const IGNORED_COUNTS: Mutant = Mutant {
-    name: "an ignored row has a gradient",
-    original: "select(share, 0.0, targets[index] == IGNORED)",
-    replacement: "share",
-};
-const SUM_NOT_MEAN: Mutant = Mutant {
-    name: "the gradient is that of the sum",
-    original: "upstream[0] / max(summary[1], 1.0)",
-    replacement: "upstream[0]",
-};
-const NOTHING_BY_NOTHING: Mutant = Mutant {
-    name: "the count is taken for the mean",
-    original: "max(summary[1], 1.0)",
-    replacement: "max(summary[0], 1.0)",
-};
-const GAP_WRITTEN: Mutant = Mutant {
-    name: "the gap behind a row is written",
-    original: "if (column + 1u) * LANES > params.vocabulary {",
-    replacement: "if false {",
-};
+const ONE_IS_LEFT: Mutant =
+    Mutant::new(Formula, "the target's one is left out", "row.factor * (weight - expected)", "row.factor * weight");
+const IGNORED_COUNTS: Mutant =
+    Mutant::new(Formula, "an ignored row has a gradient", "select(share, 0.0, targets[index] == IGNORED)", "share");
+const SUM_NOT_MEAN: Mutant =
+    Mutant::new(Formula, "the gradient is that of the sum", "upstream[0] / max(summary[1], 1.0)", "upstream[0]");
+const NOTHING_BY_NOTHING: Mutant =
+    Mutant::new(Index, "the count is taken for the mean", "max(summary[1], 1.0)", "max(summary[0], 1.0)");
+const TARGET_OFF: Mutant = Mutant::new(
+    Index,
+    "the target is one column off",
+    "== Columns(row.target_column)",
+    "== Columns(row.target_column ^ 1u)",
+);
+const LAST_DROPPED: Mutant =
+    Mutant::new(Tile, "the last value of a row is dropped", "if column >= row.end {", "if column + 1u >= row.end {");
+const GAP_WRITTEN: Mutant = Mutant::new(
+    Tile,
+    "the gap behind a row is written",
+    "if (column + 1u) * LANES > params.vocabulary {",
+    "if false {",
+);
 
 impl KernelDefinition for CrossEntropyBackward {
     type Parameters = Parameters;
@@ -94,14 +92,22 @@ impl KernelDefinition for CrossEntropyBackward {
                     whole_vec4_stride(parameters.row_stride)?;
                     bounded(parameters, 4)
                 },
-                &[ONE_IS_LEFT, IGNORED_COUNTS, SUM_NOT_MEAN, NOTHING_BY_NOTHING, GAP_WRITTEN],
+                &[&[
+                    ONE_IS_LEFT,
+                    IGNORED_COUNTS,
+                    SUM_NOT_MEAN,
+                    NOTHING_BY_NOTHING,
+                    TARGET_OFF,
+                    LAST_DROPPED,
+                    GAP_WRITTEN,
+                ]],
             ),
             design(
                 "scalar",
                 &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES],
                 |parameters| bounded(parameters, 1),
                 // A single element never reaches into the gap.
-                &[ONE_IS_LEFT, IGNORED_COUNTS, SUM_NOT_MEAN, NOTHING_BY_NOTHING],
+                &[&[ONE_IS_LEFT, IGNORED_COUNTS, SUM_NOT_MEAN, NOTHING_BY_NOTHING, TARGET_OFF, LAST_DROPPED]],
             ),
         ];
         DESIGNS

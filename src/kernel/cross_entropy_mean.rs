@@ -2,6 +2,7 @@
 
 use super::cross_entropy::IGNORED;
 use super::loop_limit;
+use crate::tape::MutantKind::{Accumulator, Barrier, Formula, Index, Tile};
 use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
@@ -42,36 +43,46 @@ impl KernelDefinition for CrossEntropyMean {
             constants: |_| Vec::new(),
             generated: |_| String::new(),
             workgroups: |_| [1, 1, 1],
-            mutants: &[
-                Mutant {
-                    name: "ignored rows count",
-                    original: "count += select(0u, 1u, counted);",
-                    replacement: "count += 1u;",
-                },
-                Mutant {
-                    name: "one sum in sixteen is dropped",
-                    original: "var other = local + GROUP; other < WIDTH;",
-                    replacement: "var other = local + GROUP; other < WIDTH - GROUP;",
-                },
-                Mutant {
-                    name: "the last sum is dropped",
-                    original: "other = 1u; other < GROUP;",
-                    replacement: "other = 1u; other < GROUP - 1u;",
-                },
-                Mutant {
-                    name: "nothing is divided by nothing",
-                    original: "f32(max(count, 1u))",
-                    replacement: "f32(count)",
-                },
-                Mutant {
-                    name: "the first barrier is missing",
-                    original: "    counts[local] = count;
-    workgroupBarrier();
-    if local < GROUP {",
-                    replacement: "    counts[local] = count;
-    if local < GROUP {",
-                },
-            ],
+            mutants: &[&[
+                Mutant::new(
+                    Index,
+                    "losses are read from the first rows over and over",
+                    "row_loss[row], counted)",
+                    "row_loss[local], counted)",
+                ),
+                Mutant::new(
+                    Accumulator,
+                    "each round of rows replaces those before",
+                    "sum += select(0.0, row_loss[row], counted);",
+                    "sum = select(0.0, row_loss[row], counted);",
+                ),
+                Mutant::new(
+                    Barrier,
+                    "the last invocation does not wait for the groups",
+                    "workgroupBarrier(); // the sums of the groups are there",
+                    "",
+                ),
+                Mutant::new(Formula, "ignored rows count", "count += select(0u, 1u, counted);", "count += 1u;"),
+                Mutant::new(
+                    Tile,
+                    "one sum in sixteen is dropped",
+                    "var other = local + GROUP; other < WIDTH;",
+                    "var other = local + GROUP; other < WIDTH - GROUP;",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the last sum is dropped",
+                    "other = 1u; other < GROUP;",
+                    "other = 1u; other < GROUP - 1u;",
+                ),
+                Mutant::new(Formula, "nothing is divided by nothing", "f32(max(count, 1u))", "f32(count)"),
+                Mutant::new(
+                    Barrier,
+                    "the groups do not wait for all sums",
+                    "workgroupBarrier(); // all sums are there",
+                    "",
+                ),
+            ]],
         }];
         DESIGNS
     }

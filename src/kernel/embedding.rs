@@ -3,6 +3,7 @@
 use super::layer_norm::whole_vec4;
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::MutantKind::{Index, Tile};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
 };
@@ -27,6 +28,22 @@ pub struct Embedding;
 pub(super) const VEC4_REACH: u32 = 4 * 32;
 pub(super) const SCALAR_REACH: u32 = 32;
 
+const MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Index,
+        "a token past the table reads its first row",
+        "min(tokens[index], params.vocabulary - 1u)",
+        "tokens[index] % params.vocabulary",
+    ),
+    Mutant::new(
+        Tile,
+        "the last column of a chunk is dropped",
+        "min(first + REACH, columns)",
+        "min(first + REACH - 1u, columns)",
+    ),
+    Mutant::new(Index, "chunks of a row are taken for tokens", "let index = number / chunks;", "let index = number;"),
+];
+
 const fn design(
     name: &'static str,
     pieces: &'static [&'static Piece],
@@ -44,23 +61,7 @@ const fn design(
         constants: |_| Vec::new(),
         generated: |_| String::new(),
         workgroups,
-        mutants: &[
-            Mutant {
-                name: "a token past the table reads its first row",
-                original: "min(tokens[index], params.vocabulary - 1u)",
-                replacement: "tokens[index] % params.vocabulary",
-            },
-            Mutant {
-                name: "the last column of a chunk is dropped",
-                original: "min(first + REACH, columns)",
-                replacement: "min(first + REACH - 1u, columns)",
-            },
-            Mutant {
-                name: "chunks of a row are taken for tokens",
-                original: "let index = number / chunks;",
-                replacement: "let index = number;",
-            },
-        ],
+        mutants: &[MUTANTS],
     }
 }
 

@@ -5,6 +5,7 @@ use super::layer_norm::whole_vec4;
 use super::loop_limit;
 use super::piece;
 use crate::gpu::{Constant, Piece};
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
@@ -44,6 +45,43 @@ fn workgroups(parameters: &Parameters, reach: u32) -> [u64; 3] {
     [u64::from(groups) * u64::from(parameters.width.div_ceil(reach)), 1, 1]
 }
 
+const MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Tile,
+        "what lies behind the last token counts",
+        "owned = (numbers < vec4<u32>(end)) & (slots",
+        "owned = (slots",
+    ),
+    Mutant::new(Formula, "the second of four tokens is dropped", "if owned.y {", "if owned.y && !owned.x {"),
+    Mutant::new(Index, "the fourth token reads the third's row", "slots.w, index + 3u,", "slots.w, index + 2u,"),
+    Mutant::new(
+        Accumulator,
+        "every block replaces the one before",
+        "totals[each] += sums[each];",
+        "totals[each] = sums[each];",
+    ),
+    Mutant::new(
+        Accumulator,
+        "a block's sums go into the next",
+        "        var sums = Sums();",
+        "        var sums = totals;",
+    ),
+    Mutant::new(
+        Tile,
+        "a token past the table is dropped",
+        "min(tokens[index / 4u], vec4<u32>(params.vocabulary - 1u))",
+        "tokens[index / 4u]",
+    ),
+    Mutant::new(
+        Tile,
+        "the second value of a lane is dropped",
+        "held * WIDTH;
+        if column < columns {",
+        "held * WIDTH;
+        if column < min(columns, WIDTH) {",
+    ),
+];
+
 const fn design(
     name: &'static str,
     pieces: &'static [&'static Piece],
@@ -61,45 +99,7 @@ const fn design(
         constants: |parameters| vec![Constant::u32("ROWS", rows_of_a_workgroup(parameters.vocabulary))],
         generated: |_| String::new(),
         workgroups,
-        mutants: &[
-            Mutant {
-                name: "what lies behind the last token counts",
-                original: "owned = (numbers < vec4<u32>(end)) & (slots",
-                replacement: "owned = (slots",
-            },
-            Mutant {
-                name: "the second of four tokens is dropped",
-                original: "if owned.y {",
-                replacement: "if owned.y && !owned.x {",
-            },
-            Mutant {
-                name: "the fourth token reads the third's row",
-                original: "slots.w, index + 3u,",
-                replacement: "slots.w, index + 2u,",
-            },
-            Mutant {
-                name: "every block replaces the one before",
-                original: "totals[each] += sums[each];",
-                replacement: "totals[each] = sums[each];",
-            },
-            Mutant {
-                name: "a block's sums go into the next",
-                original: "        var sums = Sums();",
-                replacement: "        var sums = totals;",
-            },
-            Mutant {
-                name: "a token past the table is dropped",
-                original: "min(tokens[index / 4u], vec4<u32>(params.vocabulary - 1u))",
-                replacement: "tokens[index / 4u]",
-            },
-            Mutant {
-                name: "the second value of a lane is dropped",
-                original: "held * WIDTH;
-        if column < columns {",
-                replacement: "held * WIDTH;
-        if column < min(columns, WIDTH) {",
-            },
-        ],
+        mutants: &[MUTANTS],
     }
 }
 

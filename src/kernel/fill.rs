@@ -1,6 +1,7 @@
 //! A constant in every element: `y[i] = value`.
 
 use super::piece;
+use crate::tape::MutantKind::{Index, Tile};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
 };
@@ -35,18 +36,26 @@ impl KernelDefinition for Fill {
             constants: |_| Vec::new(),
             generated: |_| String::new(),
             workgroups: |parameters| [u64::from(parameters.count).div_ceil(4 * 64), 1, 1],
-            mutants: &[
-                Mutant {
-                    name: "the tail is written past its end",
-                    original: "if first + 4u <= params.count {",
-                    replacement: "if first < params.count {",
-                },
-                Mutant {
-                    name: "the last vec4 is dropped",
-                    original: "if first >= params.count {",
-                    replacement: "if first + 4u > params.count {",
-                },
-            ],
+            mutants: &[&[
+                Mutant::new(
+                    Index,
+                    "a vec4 is written one further on",
+                    "        y[index] = result;",
+                    "        y[index + 1u] = result;",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the tail is written past its end",
+                    "if first + 4u <= params.count {",
+                    "if first < params.count {",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the last vec4 is dropped",
+                    "if first >= params.count {",
+                    "if first + 4u > params.count {",
+                ),
+            ]],
         }];
         DESIGNS
     }

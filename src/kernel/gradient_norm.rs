@@ -2,6 +2,7 @@
 //! loss or a norm is not finite.
 
 use super::loop_limit;
+use crate::tape::MutantKind::{Accumulator, Barrier, Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -68,49 +69,76 @@ impl KernelDefinition for GradientNorm {
             constants: |_| Vec::new(),
             generated: |_| String::new(),
             workgroups: |_| [1, 1, 1],
-            mutants: &[
-                Mutant {
-                    name: "the norm is squared",
-                    original: "sqrt(select(0.0, sum, sum_is_finite))",
-                    replacement: "select(0.0, sum, sum_is_finite)",
-                },
-                Mutant {
-                    name: "a small norm is stretched to the clip",
-                    original: "min(1.0, params.clip / (norm + 1e-6))",
-                    replacement: "params.clip / (norm + 1e-6)",
-                },
-                Mutant { name: "a clip of 0 clips", original: "params.clip > 0.0", replacement: "params.clip >= 0.0" },
-                Mutant {
-                    name: "a loss that is no number is let through",
-                    original: "select(1u, 0u, is_finite(loss[0]))",
-                    replacement: "0u",
-                },
-                Mutant {
-                    name: "a norm that is no number is let through",
-                    original: "select(2u, 0u, sum_is_finite)",
-                    replacement: "0u",
-                },
-                Mutant {
-                    name: "the flags thaw",
-                    original: "let frozen = flags[FROZEN] != 0u;",
-                    replacement: "let frozen = cause != 0u;",
-                },
-                Mutant {
-                    name: "the first cause is overwritten",
-                    original: "if flags[FROZEN] == 0u && cause != 0u {",
-                    replacement: "if cause != 0u {",
-                },
-                Mutant {
-                    name: "one sum in sixteen is dropped",
-                    original: "var other = local + GROUP; other < WIDTH;",
-                    replacement: "var other = local + GROUP; other < WIDTH - GROUP;",
-                },
-                Mutant {
-                    name: "the last sum is dropped",
-                    original: "other = 1u; other < GROUP;",
-                    replacement: "other = 1u; other < GROUP - 1u;",
-                },
-            ],
+            mutants: &[&[
+                Mutant::new(
+                    Index,
+                    "sums are read from the first over and over",
+                    "sum += partials[index];",
+                    "sum += partials[local];",
+                ),
+                Mutant::new(
+                    Accumulator,
+                    "each round of sums replaces those before",
+                    "sum += partials[index];",
+                    "sum = partials[index];",
+                ),
+                Mutant::new(
+                    Barrier,
+                    "the groups do not wait for all sums",
+                    "workgroupBarrier(); // all sums are there",
+                    "",
+                ),
+                Mutant::new(
+                    Barrier,
+                    "the last invocation does not wait for the groups",
+                    "workgroupBarrier(); // the sums of the groups are there",
+                    "",
+                ),
+                Mutant::new(
+                    Formula,
+                    "the norm is squared",
+                    "sqrt(select(0.0, sum, sum_is_finite))",
+                    "select(0.0, sum, sum_is_finite)",
+                ),
+                Mutant::new(
+                    Formula,
+                    "a small norm is stretched to the clip",
+                    "min(1.0, params.clip / (norm + 1e-6))",
+                    "params.clip / (norm + 1e-6)",
+                ),
+                Mutant::new(Formula, "a clip of 0 clips", "params.clip > 0.0", "params.clip >= 0.0"),
+                Mutant::new(
+                    Formula,
+                    "a loss that is no number is let through",
+                    "select(1u, 0u, is_finite(loss[0]))",
+                    "0u",
+                ),
+                Mutant::new(Formula, "a norm that is no number is let through", "select(2u, 0u, sum_is_finite)", "0u"),
+                Mutant::new(
+                    Formula,
+                    "the flags thaw",
+                    "let frozen = flags[FROZEN] != 0u;",
+                    "let frozen = cause != 0u;",
+                ),
+                Mutant::new(
+                    Formula,
+                    "the first cause is overwritten",
+                    "if flags[FROZEN] == 0u && cause != 0u {",
+                    "if cause != 0u {",
+                ),
+                Mutant::new(
+                    Tile,
+                    "one sum in sixteen is dropped",
+                    "var other = local + GROUP; other < WIDTH;",
+                    "var other = local + GROUP; other < WIDTH - GROUP;",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the last sum is dropped",
+                    "other = 1u; other < GROUP;",
+                    "other = 1u; other < GROUP - 1u;",
+                ),
+            ]],
         }];
         DESIGNS
     }

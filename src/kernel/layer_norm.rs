@@ -4,6 +4,7 @@
 use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, UNIT, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -25,6 +26,31 @@ crate::kernel_parameters! {
 
 pub struct LayerNorm;
 
+const MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Accumulator,
+        "each value's square replaces those before",
+        "squares += deviation * deviation;",
+        "squares = deviation * deviation;",
+    ),
+    Mutant::new(Formula, "the mean is not corrected", "- first_mean) - correction) * rstd", "- first_mean)) * rstd"),
+    Mutant::new(
+        Formula,
+        "the variance is the mean square",
+        "let deviation = x[start + column] - first_mean;",
+        "let deviation = x[start + column];",
+    ),
+    Mutant::new(Formula, "the bias is dropped", " + bias[column]", ""),
+    Mutant::new(Index, "rstd overwrites the means", "statistics[params.rows + row]", "statistics[row]"),
+    Mutant::new(
+        Formula,
+        "epsilon stands outside of the root",
+        "sqrt(variance + params.epsilon)",
+        "(sqrt(variance) + params.epsilon)",
+    ),
+    Mutant::new(Tile, "the last row is dropped", "row >= params.rows", "row + 1u >= params.rows"),
+];
+
 const fn design(
     name: &'static str,
     pieces: &'static [&'static Piece],
@@ -41,34 +67,7 @@ const fn design(
         constants: |_| Vec::new(),
         generated: |_| String::new(),
         workgroups: |parameters| [u64::from(parameters.rows).div_ceil(8), 1, 1],
-        mutants: &[
-            Mutant {
-                name: "the mean is not corrected",
-                original: "- first_mean) - correction) * rstd",
-                replacement: "- first_mean)) * rstd",
-            },
-            Mutant {
-                name: "the variance is the mean square",
-                original: "let deviation = x[start + column] - first_mean;",
-                replacement: "let deviation = x[start + column];",
-            },
-            Mutant { name: "the bias is dropped", original: " + bias[column]", replacement: "" },
-            Mutant {
-                name: "rstd overwrites the means",
-                original: "statistics[params.rows + row]",
-                replacement: "statistics[row]",
-            },
-            Mutant {
-                name: "epsilon stands outside of the root",
-                original: "sqrt(variance + params.epsilon)",
-                replacement: "(sqrt(variance) + params.epsilon)",
-            },
-            Mutant {
-                name: "the last row is dropped",
-                original: "row >= params.rows",
-                replacement: "row + 1u >= params.rows",
-            },
-        ],
+        mutants: &[MUTANTS],
     }
 }
 

@@ -3,6 +3,7 @@
 use super::layer_norm::{SHAPES, bounded, rows_of_every_kind, whole_vec4};
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, UNIT, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -22,6 +23,29 @@ crate::kernel_parameters! {
 
 pub struct LayerNormBackwardInput;
 
+const MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Accumulator,
+        "each value's product replaces those before",
+        "product_sum += gradient * normal;",
+        "product_sum = gradient * normal;",
+    ),
+    Mutant::new(Formula, "the mean of the gradient is not taken off", "(gradient - gradient_mean)", "gradient"),
+    Mutant::new(Formula, "the share of the variance is left out", " - normal * product_mean", ""),
+    Mutant::new(
+        Formula,
+        "the weight comes into the means only",
+        "        let gradient = output_gradient[start + column] * weight[column];
+        let normal = (x[start + column] - mean) * rstd;
+        input_gradient",
+        "        let gradient = output_gradient[start + column];
+        let normal = (x[start + column] - mean) * rstd;
+        input_gradient",
+    ),
+    Mutant::new(Index, "the mean is read for rstd", "statistics[params.rows + row]", "statistics[row]"),
+    Mutant::new(Tile, "the last row is dropped", "row >= params.rows", "row + 1u >= params.rows"),
+];
+
 const fn design(
     name: &'static str,
     pieces: &'static [&'static Piece],
@@ -38,37 +62,7 @@ const fn design(
         constants: |_| Vec::new(),
         generated: |_| String::new(),
         workgroups: |parameters| [u64::from(parameters.rows).div_ceil(8), 1, 1],
-        mutants: &[
-            Mutant {
-                name: "the mean of the gradient is not taken off",
-                original: "(gradient - gradient_mean)",
-                replacement: "gradient",
-            },
-            Mutant {
-                name: "the share of the variance is left out",
-                original: " - normal * product_mean",
-                replacement: "",
-            },
-            Mutant {
-                name: "the weight comes into the means only",
-                original: "        let gradient = output_gradient[start + column] * weight[column];
-        let normal = (x[start + column] - mean) * rstd;
-        input_gradient",
-                replacement: "        let gradient = output_gradient[start + column];
-        let normal = (x[start + column] - mean) * rstd;
-        input_gradient",
-            },
-            Mutant {
-                name: "the mean is read for rstd",
-                original: "statistics[params.rows + row]",
-                replacement: "statistics[row]",
-            },
-            Mutant {
-                name: "the last row is dropped",
-                original: "row >= params.rows",
-                replacement: "row + 1u >= params.rows",
-            },
-        ],
+        mutants: &[MUTANTS],
     }
 }
 

@@ -5,6 +5,7 @@ use super::layer_norm_backward_input::statistics;
 use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{UNIT, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -24,6 +25,36 @@ crate::kernel_parameters! {
 
 pub struct LayerNormBackwardParameters;
 
+const MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Accumulator,
+        "every block replaces the one before",
+        "total.weight += block.weight;",
+        "total.weight = block.weight;",
+    ),
+    Mutant::new(
+        Index,
+        "the bias takes the weight's sum",
+        "bias_gradient[column] = total.bias;",
+        "bias_gradient[column] = total.weight;",
+    ),
+    Mutant::new(Formula, "the mean is not taken off", " - statistics[row])", ")"),
+    Mutant::new(
+        Tile,
+        "rows behind the last four of a block are dropped",
+        "for (; row < end; row += 1u) {",
+        "for (; row + 1u < end; row += 1u) {",
+    ),
+    Mutant::new(
+        Tile,
+        "the last four rows of a block are dropped",
+        "for (; row + 3u < end; row += 4u) {
+            block = with_row(block, row, column, columns);",
+        "for (; row + 3u < end; row += 4u) {",
+    ),
+    Mutant::new(Tile, "the last column is dropped", "if column >= columns {", "if column + 1u >= columns {"),
+];
+
 const fn design(
     name: &'static str,
     pieces: &'static [&'static Piece],
@@ -41,35 +72,7 @@ const fn design(
         constants: |_| Vec::new(),
         generated: |_| String::new(),
         workgroups,
-        mutants: &[
-            Mutant {
-                name: "every block replaces the one before",
-                original: "total.weight += block.weight;",
-                replacement: "total.weight = block.weight;",
-            },
-            Mutant {
-                name: "the bias takes the weight's sum",
-                original: "bias_gradient[column] = total.bias;",
-                replacement: "bias_gradient[column] = total.weight;",
-            },
-            Mutant { name: "the mean is not taken off", original: " - statistics[row])", replacement: ")" },
-            Mutant {
-                name: "rows behind the last four of a block are dropped",
-                original: "for (; row < end; row += 1u) {",
-                replacement: "for (; row + 1u < end; row += 1u) {",
-            },
-            Mutant {
-                name: "the last four rows of a block are dropped",
-                original: "for (; row + 3u < end; row += 4u) {
-            block = with_row(block, row, column, columns);",
-                replacement: "for (; row + 3u < end; row += 4u) {",
-            },
-            Mutant {
-                name: "the last column is dropped",
-                original: "if column >= columns {",
-                replacement: "if column + 1u >= columns {",
-            },
-        ],
+        mutants: &[MUTANTS],
     }
 }
 

@@ -96,7 +96,10 @@ pub mod piece {
     piece!(MATMUL_SCALAR, "matmul_scalar.wgsl");
     piece!(MATMUL_VEC4, "matmul_vec4.wgsl");
     piece!(SCALAR_VALUES, "scalar_values.wgsl");
+    piece!(SERIAL_REDUCTION, "serial_reduction.wgsl");
+    piece!(SPLIT_MAXIMUM, "split_maximum.wgsl");
     piece!(SPLIT_REDUCTION, "split_reduction.wgsl");
+    piece!(SPLIT_SUM, "split_sum.wgsl");
     piece!(STRIDED_OFFSET, "strided_offset.wgsl");
     piece!(SUBGROUP_EIGHT, "subgroup_eight.wgsl");
     piece!(VEC4_VALUES, "vec4_values.wgsl");
@@ -115,7 +118,10 @@ pub mod piece {
         &MATMUL_SCALAR,
         &MATMUL_VEC4,
         &SCALAR_VALUES,
+        &SERIAL_REDUCTION,
+        &SPLIT_MAXIMUM,
         &SPLIT_REDUCTION,
+        &SPLIT_SUM,
         &STRIDED_OFFSET,
         &SUBGROUP_EIGHT,
         &VEC4_VALUES,

@@ -4,6 +4,7 @@ use super::loop_limit;
 use super::piece;
 use super::split_reduction::{self, Sharing};
 use crate::gpu::{AdapterKind, Constant};
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -68,12 +69,36 @@ impl Parameters {
     }
 }
 
+/// Mutants of `reduce.wgsl`, however many invocations share a result.
+const BOTH_MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Tile,
+        "results past the end are written",
+        "let in_range = result < params.outer * params.inner;",
+        "let in_range = true;",
+    ),
+    Mutant::new(
+        Index,
+        "the outer dimension is walked without its length",
+        "outer * params.length * params.inner + (result",
+        "outer * params.inner + (result",
+    ),
+    Mutant::new(Accumulator, "whole blocks of the sum are lost", "middle += low;", "middle = low;"),
+    Mutant::new(
+        Accumulator,
+        "a block begins with the sum of the one before",
+        "middle += low;\n                low = 0.0;",
+        "middle += low;",
+    ),
+    Mutant::new(Formula, "the mean is not divided", "total /= f32(params.length);", "total /= 1.0;"),
+];
+
 /// Up to a workgroup of invocations for each result; runs everything, everywhere.
 const SHARED: Design<Parameters> = Design {
     name: "shared",
     file: "reduce.wgsl",
     text: include_str!("../../shaders/reduce.wgsl"),
-    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION],
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::SPLIT_SUM, &piece::SPLIT_MAXIMUM],
     preference: Preference::Any,
     subgroup_width: None,
     supports: |parameters| parameters.walkable(Sharing::Shared),
@@ -81,49 +106,35 @@ const SHARED: Design<Parameters> = Design {
     generated: |_| String::new(),
     workgroups: |p| split_reduction::workgroups(Sharing::Shared, p.results(), p.length, p.inner),
     mutants: &[
-        Mutant {
-            name: "results past the end are written",
-            original: "let in_range = result < params.outer * params.inner;",
-            replacement: "let in_range = true;",
-        },
-        Mutant {
-            name: "the axis is walked with the wrong step",
-            original: "let step = SPLITS * params.inner;",
-            replacement: "let step = SPLITS;",
-        },
-        Mutant {
-            name: "the splits are not added up",
-            original: "partial[local] += partial[local + half * COLUMNS];",
-            replacement: "partial[local] += 0.0;",
-        },
-        Mutant {
-            name: "the maximum looks at the first split only",
-            original: "max(partial[local], partial[local + half * COLUMNS])",
-            replacement: "partial[local]",
-        },
-        Mutant {
-            name: "the mean is not divided",
-            original: "total /= f32(params.length);",
-            replacement: "total /= 1.0;",
-        },
+        BOTH_MUTANTS,
+        split_reduction::SUM_MUTANTS,
+        split_reduction::MAXIMUM_MUTANTS,
+        &[
+            Mutant::new(
+                Index,
+                "the axis is walked with the wrong step",
+                "let step = SPLITS * params.inner;",
+                "let step = SPLITS;",
+            ),
+            Mutant::new(
+                Formula,
+                "the maximum looks at the first split only",
+                "max(partial_maxima[local], partial_maxima[local + half * COLUMNS])",
+                "partial_maxima[local]",
+            ),
+        ],
     ],
 };
 
 /// The same text with one invocation for each result.
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SERIAL_REDUCTION],
     preference: Preference::Only(AdapterKind::Software),
     supports: |parameters| parameters.walkable(Sharing::Serial),
     constants: |parameters| constants(Sharing::Serial, parameters),
     workgroups: |p| split_reduction::workgroups(Sharing::Serial, p.results(), p.length, p.inner),
-    mutants: &[
-        Mutant {
-            name: "results past the end are written",
-            original: "let in_range = result < params.outer * params.inner;",
-            replacement: "let in_range = true;",
-        },
-        Mutant { name: "whole blocks of the sum are lost", original: "middle += low;", replacement: "middle = low;" },
-    ],
+    mutants: &[BOTH_MUTANTS],
     ..SHARED
 };
 
@@ -160,28 +171,33 @@ impl KernelDefinition for Reduce {
                 constants: |parameters| vec![parameters.maximum()],
                 generated: |_| String::new(),
                 workgroups: |parameters| [(parameters.results() / 4).div_ceil(8), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "results past the end are written",
-                        original: "if result >= params.outer * inner {",
-                        replacement: "if result > params.outer * inner {",
-                    },
-                    Mutant {
-                        name: "the last partial block is dropped",
-                        original: "let small_end = min(large_end, small + BLOCK);",
-                        replacement: "let small_end = select(small, small + BLOCK, small + BLOCK <= large_end);",
-                    },
-                    Mutant {
-                        name: "only the last large block counts",
-                        original: "high += middle;",
-                        replacement: "high = middle;",
-                    },
-                    Mutant {
-                        name: "the maximum starts at zero",
-                        original: "vec4<f32>(-3.4028234663852886e38)",
-                        replacement: "vec4<f32>(0.0)",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Index,
+                        "the outer dimension is walked without its length",
+                        "outer * params.length * inner + (result",
+                        "outer * inner + (result",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "results past the end are written",
+                        "if result >= params.outer * inner {",
+                        "if result > params.outer * inner {",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "the last partial block is dropped",
+                        "let small_end = min(large_end, small + BLOCK);",
+                        "let small_end = select(small, small + BLOCK, small + BLOCK <= large_end);",
+                    ),
+                    Mutant::new(Accumulator, "only the last large block counts", "high += middle;", "high = middle;"),
+                    Mutant::new(
+                        Accumulator,
+                        "the maximum starts at zero",
+                        "vec4<f32>(-3.4028234663852886e38)",
+                        "vec4<f32>(0.0)",
+                    ),
+                ]],
             },
             Design {
                 name: "rows",
@@ -204,23 +220,33 @@ impl KernelDefinition for Reduce {
                 constants: |parameters| vec![parameters.maximum()],
                 generated: |_| String::new(),
                 workgroups: |parameters| [u64::from(parameters.outer).div_ceil(8), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "results past the end are written",
-                        original: "if row >= params.outer {",
-                        replacement: "if row > params.outer {",
-                    },
-                    Mutant {
-                        name: "the last partial block is dropped",
-                        original: "let small_end = min(large_end, small + BLOCK);",
-                        replacement: "let small_end = select(small, small + BLOCK, small + BLOCK <= large_end);",
-                    },
-                    Mutant {
-                        name: "a lane is missing from the sum",
-                        original: "(high.x + high.y) + (high.z + high.w)",
-                        replacement: "(high.x + high.y) + high.z",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Index,
+                        "rows lie four times as far apart",
+                        "let first = row * quads;",
+                        "let first = row * params.length;",
+                    ),
+                    Mutant::new(Accumulator, "only the last block counts", "middle += low;", "middle = low;"),
+                    Mutant::new(
+                        Tile,
+                        "results past the end are written",
+                        "if row >= params.outer {",
+                        "if row > params.outer {",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "the last partial block is dropped",
+                        "let small_end = min(large_end, small + BLOCK);",
+                        "let small_end = select(small, small + BLOCK, small + BLOCK <= large_end);",
+                    ),
+                    Mutant::new(
+                        Formula,
+                        "a lane is missing from the sum",
+                        "(high.x + high.y) + (high.z + high.w)",
+                        "(high.x + high.y) + high.z",
+                    ),
+                ]],
             },
             SERIAL,
             SHARED,

@@ -7,6 +7,7 @@ use super::piece;
 use super::softmax::{INVISIBLE, Scores, weight_bounds};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Mask, Rescale, Tile};
 use crate::tape::rounding::UNIT;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
@@ -56,66 +57,78 @@ impl Parameters {
     }
 }
 
+/// Mutants of `scaled_masked_softmax.wgsl`, however many invocations share a result.
+const BOTH_MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Index,
+        "the rows of the next batch continue those of the one before",
+        "visible_keys(row % params.query_length)",
+        "visible_keys(row)",
+    ),
+    Mutant::new(
+        Tile,
+        "a row past the end is written",
+        "row < params.batches * params.query_length",
+        "row <= params.batches * params.query_length",
+    ),
+    Mutant::new(
+        Mask,
+        "a query does not see its own position",
+        "let end = query + 1u + params.key_length;",
+        "let end = query + params.key_length;",
+    ),
+    Mutant::new(
+        Mask,
+        "the mask is aligned top-left",
+        "let end = query + 1u + params.key_length;",
+        "let end = query + 1u + params.query_length;",
+    ),
+    Mutant::new(
+        Mask,
+        "weights of masked keys are not cleared",
+        "key < length; key += SPLITS",
+        "key < seen; key += SPLITS",
+    ),
+    Mutant::new(Accumulator, "each weight replaces those before", "total += select(0.0,", "total = select(0.0,"),
+    Mutant::new(
+        Formula,
+        "the maximum is taken of unscaled scores",
+        "greatest = max(greatest, params.scale * x[first + key]);",
+        "greatest = max(greatest, -x[first + key]);",
+    ),
+];
+
 /// Up to a workgroup of invocations for each result; runs everything, everywhere.
 const SHARED: Design<Parameters> = Design {
     name: "shared",
     file: "scaled_masked_softmax.wgsl",
     text: include_str!("../../shaders/scaled_masked_softmax.wgsl"),
-    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::VISIBLE, &piece::VISIBLE_KEYS],
+    pieces: &[
+        &piece::LINEAR_WORKGROUP,
+        &piece::SPLIT_REDUCTION,
+        &piece::SPLIT_SUM,
+        &piece::SPLIT_MAXIMUM,
+        &piece::VISIBLE,
+        &piece::VISIBLE_KEYS,
+    ],
     preference: Preference::Any,
     subgroup_width: None,
     supports: |parameters| split_reduction::walks(Sharing::Shared, parameters.key_length, 1, 3),
     constants: |parameters| split_reduction::constants(Sharing::Shared, parameters.key_length, 1),
     generated: |_| String::new(),
     workgroups: |parameters| workgroups(Sharing::Shared, parameters),
-    mutants: &[
-        Mutant {
-            name: "the splits are not added up",
-            original: "partial[local] += partial[local + half * COLUMNS];",
-            replacement: "partial[local] += 0.0;",
-        },
-        Mutant {
-            name: "the maximum is taken of unscaled scores",
-            original: "greatest = max(greatest, params.scale * x[first + key]);",
-            replacement: "greatest = max(greatest, -x[first + key]);",
-        },
-        Mutant {
-            name: "a query does not see its own position",
-            original: "let end = query + 1u + params.key_length;",
-            replacement: "let end = query + params.key_length;",
-        },
-    ],
+    mutants: &[BOTH_MUTANTS, split_reduction::SUM_MUTANTS, split_reduction::MAXIMUM_MUTANTS],
 };
 
 /// The same text with one invocation for each result.
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SERIAL_REDUCTION, &piece::VISIBLE, &piece::VISIBLE_KEYS],
     preference: Preference::Only(AdapterKind::Software),
     supports: |parameters| split_reduction::walks(Sharing::Serial, parameters.key_length, 1, 3),
     constants: |parameters| split_reduction::constants(Sharing::Serial, parameters.key_length, 1),
     workgroups: |parameters| workgroups(Sharing::Serial, parameters),
-    mutants: &[
-        Mutant {
-            name: "a row past the end is written",
-            original: "row < params.batches * params.query_length",
-            replacement: "row <= params.batches * params.query_length",
-        },
-        Mutant {
-            name: "the mask is aligned top-left",
-            original: "let end = query + 1u + params.key_length;",
-            replacement: "let end = query + 1u + params.query_length;",
-        },
-        Mutant {
-            name: "the rows of the next batch continue those of the one before",
-            original: "visible_keys(row % params.query_length)",
-            replacement: "visible_keys(row)",
-        },
-        Mutant {
-            name: "weights of masked keys are not cleared",
-            original: "key < length; key += SPLITS",
-            replacement: "key < seen; key += SPLITS",
-        },
-    ],
+    mutants: &[BOTH_MUTANTS],
     ..SHARED
 };
 
@@ -143,38 +156,51 @@ impl KernelDefinition for ScaledMaskedSoftmax {
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| [parameters.rows().div_ceil(8), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "a row past the end is written",
-                        original: "if row >= params.batches * params.query_length {",
-                        replacement: "if row > params.batches * params.query_length {",
-                    },
-                    Mutant {
-                        name: "the edge of the mask is rounded up to whole vec4",
-                        original: "keys < vec4<u32>(seen)",
-                        replacement: "keys < vec4<u32>(seen + 3u)",
-                    },
-                    Mutant {
-                        name: "the sum is not rescaled when the maximum grows",
-                        original: "sums = sums * exp(maxima - raised)",
-                        replacement: "sums = sums",
-                    },
-                    Mutant {
-                        name: "the lanes are added without a common maximum",
-                        original: "sums *= exp(maxima - greatest);",
-                        replacement: "sums *= 1.0;",
-                    },
-                    Mutant {
-                        name: "scores are not scaled",
-                        original: "params.scale * x[first + quad]",
-                        replacement: "x[first + quad]",
-                    },
-                    Mutant {
-                        name: "weights of masked keys are not cleared",
-                        original: "for (var quad = seen_quads; quad < quads; quad++) {",
-                        replacement: "for (var quad = seen_quads + 1u; quad < quads; quad++) {",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Index,
+                        "rows lie four times as far apart",
+                        "let first = row * quads;",
+                        "let first = row * params.key_length;",
+                    ),
+                    Mutant::new(
+                        Accumulator,
+                        "each vec4 of weights replaces those before",
+                        "sums = sums * exp(maxima - raised) + select",
+                        "sums = select",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "a row past the end is written",
+                        "if row >= params.batches * params.query_length {",
+                        "if row > params.batches * params.query_length {",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "the edge of the mask is rounded up to whole vec4",
+                        "keys < vec4<u32>(seen)",
+                        "keys < vec4<u32>(seen + 3u)",
+                    ),
+                    Mutant::new(
+                        Rescale,
+                        "the sum is not rescaled when the maximum grows",
+                        "sums = sums * exp(maxima - raised)",
+                        "sums = sums",
+                    ),
+                    Mutant::new(
+                        Rescale,
+                        "the lanes are added without a common maximum",
+                        "sums *= exp(maxima - greatest);",
+                        "sums *= 1.0;",
+                    ),
+                    Mutant::new(Formula, "scores are not scaled", "params.scale * x[first + quad]", "x[first + quad]"),
+                    Mutant::new(
+                        Mask,
+                        "weights of masked keys are not cleared",
+                        "for (var quad = seen_quads; quad < quads; quad++) {",
+                        "for (var quad = seen_quads + 1u; quad < quads; quad++) {",
+                    ),
+                ]],
             },
             SERIAL,
             SHARED,

@@ -4,6 +4,7 @@ use super::piece;
 use super::scaled_masked_softmax::{describe, shapes, workgroups};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Mask, Tile};
 use crate::tape::rounding::{OPERATIONS, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -16,56 +17,65 @@ pub use super::scaled_masked_softmax::Parameters;
 /// neither y nor dy is read, and dx is 0.
 pub static KERNEL: Kernel = Kernel::of::<ScaledMaskedSoftmaxBackward>();
 
+/// Mutants of `scaled_masked_softmax_backward.wgsl`, however many invocations share a result.
+const BOTH_MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Index,
+        "rows lie as far apart as there are queries",
+        "let first = row * params.key_length;",
+        "let first = row * params.query_length;",
+    ),
+    Mutant::new(
+        Tile,
+        "a row past the end is written",
+        "row < params.batches * params.query_length",
+        "row <= params.batches * params.query_length",
+    ),
+    Mutant::new(
+        Mask,
+        "the mask is aligned top-left",
+        "let end = query + 1u + params.key_length;",
+        "let end = query + 1u + params.query_length;",
+    ),
+    Mutant::new(
+        Mask,
+        "gradients of masked keys are not cleared",
+        "key < length; key += SPLITS",
+        "key < seen; key += SPLITS",
+    ),
+    Mutant::new(Accumulator, "the sum keeps only the last key", "dot += y[first + key]", "dot = y[first + key]"),
+    Mutant::new(
+        Formula,
+        "the gradient is not scaled",
+        "gradient = params.scale * y[first + key]",
+        "gradient = y[first + key]",
+    ),
+];
+
 /// Up to a workgroup of invocations for each result; runs everything, everywhere.
 const SHARED: Design<Parameters> = Design {
     name: "shared",
     file: "scaled_masked_softmax_backward.wgsl",
     text: include_str!("../../shaders/scaled_masked_softmax_backward.wgsl"),
-    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::VISIBLE_KEYS],
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::SPLIT_SUM, &piece::VISIBLE_KEYS],
     preference: Preference::Any,
     subgroup_width: None,
     supports: |parameters| split_reduction::walks(Sharing::Shared, parameters.key_length, 1, 2),
     constants: |parameters| split_reduction::constants(Sharing::Shared, parameters.key_length, 1),
     generated: |_| String::new(),
     workgroups: |parameters| workgroups(Sharing::Shared, parameters),
-    mutants: &[
-        Mutant {
-            name: "the splits are not added up",
-            original: "partial[local] += partial[local + half * COLUMNS];",
-            replacement: "partial[local] += 0.0;",
-        },
-        Mutant {
-            name: "the mask is aligned top-left",
-            original: "let end = query + 1u + params.key_length;",
-            replacement: "let end = query + 1u + params.query_length;",
-        },
-    ],
+    mutants: &[BOTH_MUTANTS, split_reduction::SUM_MUTANTS],
 };
 
 /// The same text with one invocation for each result.
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SERIAL_REDUCTION, &piece::VISIBLE_KEYS],
     preference: Preference::Only(AdapterKind::Software),
     supports: |parameters| split_reduction::walks(Sharing::Serial, parameters.key_length, 1, 2),
     constants: |parameters| split_reduction::constants(Sharing::Serial, parameters.key_length, 1),
     workgroups: |parameters| workgroups(Sharing::Serial, parameters),
-    mutants: &[
-        Mutant {
-            name: "a row past the end is written",
-            original: "row < params.batches * params.query_length",
-            replacement: "row <= params.batches * params.query_length",
-        },
-        Mutant {
-            name: "the gradient is not scaled",
-            original: "gradient = params.scale * y[first + key]",
-            replacement: "gradient = y[first + key]",
-        },
-        Mutant {
-            name: "gradients of masked keys are not cleared",
-            original: "key < length; key += SPLITS",
-            replacement: "key < seen; key += SPLITS",
-        },
-    ],
+    mutants: &[BOTH_MUTANTS],
     ..SHARED
 };
 
@@ -89,28 +99,44 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| [parameters.rows().div_ceil(8), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "a row past the end is written",
-                        original: "if row >= params.batches * params.query_length {",
-                        replacement: "if row > params.batches * params.query_length {",
-                    },
-                    Mutant {
-                        name: "masked keys in the vec4 on the edge count in the sum",
-                        original: "select(zero, y[first + quad] * dy[first + quad], visible)",
-                        replacement: "y[first + quad] * dy[first + quad]",
-                    },
-                    Mutant {
-                        name: "a lane is missing from the sum",
-                        original: "(sums.x + sums.y) + (sums.z + sums.w)",
-                        replacement: "(sums.x + sums.y) + sums.z",
-                    },
-                    Mutant {
-                        name: "gradients of masked keys are not cleared",
-                        original: "for (var quad = seen_quads; quad < quads; quad++) {",
-                        replacement: "for (var quad = seen_quads + 1u; quad < quads; quad++) {",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Index,
+                        "rows lie four times as far apart",
+                        "let first = row * quads;",
+                        "let first = row * params.key_length;",
+                    ),
+                    Mutant::new(
+                        Accumulator,
+                        "each vec4 of products replaces those before",
+                        "sums += select(zero,",
+                        "sums = select(zero,",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "a row past the end is written",
+                        "if row >= params.batches * params.query_length {",
+                        "if row > params.batches * params.query_length {",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "masked keys in the vec4 on the edge count in the sum",
+                        "select(zero, y[first + quad] * dy[first + quad], visible)",
+                        "y[first + quad] * dy[first + quad]",
+                    ),
+                    Mutant::new(
+                        Formula,
+                        "a lane is missing from the sum",
+                        "(sums.x + sums.y) + (sums.z + sums.w)",
+                        "(sums.x + sums.y) + sums.z",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "gradients of masked keys are not cleared",
+                        "for (var quad = seen_quads; quad < quads; quad++) {",
+                        "for (var quad = seen_quads + 1u; quad < quads; quad++) {",
+                    ),
+                ]],
             },
             SERIAL,
             SHARED,

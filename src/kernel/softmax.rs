@@ -4,6 +4,7 @@ use super::loop_limit;
 use super::piece;
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Mask, Rescale, Tile};
 use crate::tape::rounding::{UNIT, of_exp, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -37,27 +38,39 @@ impl Parameters {
     }
 }
 
-const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "a column past the end is written",
-        original: "select(0u, params.length, column < params.outer * params.inner)",
-        replacement: "select(0u, params.length, column <= params.outer * params.inner)",
-    },
-    Mutant {
-        name: "the maximum is not subtracted",
-        original: "total += select(0.0, exp(score - greatest)",
-        replacement: "total += select(0.0, exp(score)",
-    },
-    Mutant {
-        name: "masked scores are seen",
-        original: "const INVISIBLE: f32 = -8.507059173023462e37;",
-        replacement: "const INVISIBLE: f32 = -3e38;",
-    },
-    Mutant {
-        name: "very negative scores are taken for masked ones",
-        original: "const INVISIBLE: f32 = -8.507059173023462e37;",
-        replacement: "const INVISIBLE: f32 = -1e9;",
-    },
+/// Mutants of `softmax.wgsl`, however many invocations share a result.
+const BOTH_MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Index,
+        "the outer dimension is walked without its length",
+        "outer * params.length * params.inner + (column",
+        "outer * params.inner + (column",
+    ),
+    Mutant::new(Accumulator, "each weight replaces those before", "total += select(0.0,", "total = select(0.0,"),
+    Mutant::new(
+        Tile,
+        "a column past the end is written",
+        "select(0u, params.length, column < params.outer * params.inner)",
+        "select(0u, params.length, column <= params.outer * params.inner)",
+    ),
+    Mutant::new(
+        Formula,
+        "the maximum is not subtracted",
+        "total += select(0.0, exp(score - greatest)",
+        "total += select(0.0, exp(score)",
+    ),
+    Mutant::new(
+        Mask,
+        "masked scores are seen",
+        "const INVISIBLE: f32 = -8.507059173023462e37;",
+        "const INVISIBLE: f32 = -3e38;",
+    ),
+    Mutant::new(
+        Mask,
+        "very negative scores are taken for masked ones",
+        "const INVISIBLE: f32 = -8.507059173023462e37;",
+        "const INVISIBLE: f32 = -1e9;",
+    ),
 ];
 
 /// Up to a workgroup of invocations for each result; runs everything, everywhere.
@@ -65,7 +78,13 @@ const SHARED: Design<Parameters> = Design {
     name: "shared",
     file: "softmax.wgsl",
     text: include_str!("../../shaders/softmax.wgsl"),
-    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::VISIBLE],
+    pieces: &[
+        &piece::LINEAR_WORKGROUP,
+        &piece::SPLIT_REDUCTION,
+        &piece::SPLIT_SUM,
+        &piece::SPLIT_MAXIMUM,
+        &piece::VISIBLE,
+    ],
     preference: Preference::Any,
     subgroup_width: None,
     supports: |p| split_reduction::walks(Sharing::Shared, p.length, p.inner, 3),
@@ -73,32 +92,27 @@ const SHARED: Design<Parameters> = Design {
     generated: |_| String::new(),
     workgroups: |p| split_reduction::workgroups(Sharing::Shared, p.results(), p.length, p.inner),
     mutants: &[
-        Mutant {
-            name: "the splits are not added up",
-            original: "partial[local] += partial[local + half * COLUMNS];",
-            replacement: "partial[local] += 0.0;",
-        },
-        Mutant {
-            name: "each split has a maximum of its own",
-            original: "greatest = maximum_of_splits(greatest, local);",
-            replacement: "greatest = max(greatest, select(MASKED, maximum_of_splits(greatest, local), split == 0u));",
-        },
-        Mutant {
-            name: "a column past the end is written",
-            original: "select(0u, params.length, column < params.outer * params.inner)",
-            replacement: "select(0u, params.length, column <= params.outer * params.inner)",
-        },
+        BOTH_MUTANTS,
+        split_reduction::SUM_MUTANTS,
+        split_reduction::MAXIMUM_MUTANTS,
+        &[Mutant::new(
+            Formula,
+            "each split has a maximum of its own",
+            "greatest = maximum_of_splits(greatest, local);",
+            "greatest = max(greatest, select(MASKED, maximum_of_splits(greatest, local), split == 0u));",
+        )],
     ],
 };
 
 /// The same text with one invocation for each result.
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SERIAL_REDUCTION, &piece::VISIBLE],
     preference: Preference::Only(AdapterKind::Software),
     supports: |p| split_reduction::walks(Sharing::Serial, p.length, p.inner, 3),
     constants: |p| split_reduction::constants(Sharing::Serial, p.length, p.inner),
     workgroups: |p| split_reduction::workgroups(Sharing::Serial, p.results(), p.length, p.inner),
-    mutants: MUTANTS,
+    mutants: &[BOTH_MUTANTS],
     ..SHARED
 };
 
@@ -144,23 +158,38 @@ impl KernelDefinition for Softmax {
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| columns_of_four(parameters.outer, parameters.inner),
-                mutants: &[
-                    Mutant {
-                        name: "columns past the end are written",
-                        original: "if columns >= params.outer * inner {",
-                        replacement: "if columns > params.outer * inner {",
-                    },
-                    Mutant {
-                        name: "the sum is not rescaled when the maximum grows",
-                        original: "total = total * exp(greatest - raised)",
-                        replacement: "total = total",
-                    },
-                    Mutant {
-                        name: "masked scores are seen",
-                        original: "const INVISIBLE: f32 = -8.507059173023462e37;",
-                        replacement: "const INVISIBLE: f32 = -3e38;",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Index,
+                        "the outer dimension is walked without its length",
+                        "outer * params.length * inner + (columns",
+                        "outer * inner + (columns",
+                    ),
+                    Mutant::new(
+                        Accumulator,
+                        "each weight replaces those before",
+                        "total = total * exp(greatest - raised) + select",
+                        "total = select",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "columns past the end are written",
+                        "if columns >= params.outer * inner {",
+                        "if columns > params.outer * inner {",
+                    ),
+                    Mutant::new(
+                        Rescale,
+                        "the sum is not rescaled when the maximum grows",
+                        "total = total * exp(greatest - raised)",
+                        "total = total",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "masked scores are seen",
+                        "const INVISIBLE: f32 = -8.507059173023462e37;",
+                        "const INVISIBLE: f32 = -3e38;",
+                    ),
+                ]],
             },
             Design {
                 name: "rows",
@@ -173,23 +202,44 @@ impl KernelDefinition for Softmax {
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| [u64::from(parameters.outer).div_ceil(8), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "rows past the end are written",
-                        original: "if row >= params.outer {",
-                        replacement: "if row > params.outer {",
-                    },
-                    Mutant {
-                        name: "the sum is not rescaled when the maximum grows",
-                        original: "sums = sums * exp(maxima - raised)",
-                        replacement: "sums = sums",
-                    },
-                    Mutant {
-                        name: "the lanes are added without a common maximum",
-                        original: "sums *= exp(maxima - greatest);",
-                        replacement: "sums *= 1.0;",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Index,
+                        "rows lie four times as far apart",
+                        "let first = row * quads;",
+                        "let first = row * params.length;",
+                    ),
+                    Mutant::new(
+                        Accumulator,
+                        "each vec4 of weights replaces those before",
+                        "sums = sums * exp(maxima - raised) + select",
+                        "sums = select",
+                    ),
+                    Mutant::new(
+                        Mask,
+                        "masked scores are seen",
+                        "const INVISIBLE: f32 = -8.507059173023462e37;",
+                        "const INVISIBLE: f32 = -3e38;",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "rows past the end are written",
+                        "if row >= params.outer {",
+                        "if row > params.outer {",
+                    ),
+                    Mutant::new(
+                        Rescale,
+                        "the sum is not rescaled when the maximum grows",
+                        "sums = sums * exp(maxima - raised)",
+                        "sums = sums",
+                    ),
+                    Mutant::new(
+                        Rescale,
+                        "the lanes are added without a common maximum",
+                        "sums *= exp(maxima - greatest);",
+                        "sums *= 1.0;",
+                    ),
+                ]],
             },
             SERIAL,
             SHARED,

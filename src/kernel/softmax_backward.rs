@@ -4,6 +4,7 @@ use super::piece;
 use super::softmax::{columns_in_fours, columns_of_four, rows_in_fours, shapes};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
+use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, of_sum};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -31,51 +32,53 @@ impl Parameters {
     }
 }
 
+/// Mutants of `softmax_backward.wgsl`, however many invocations share a result.
+const BOTH_MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Index,
+        "the outer dimension is walked without its length",
+        "outer * params.length * params.inner + (column",
+        "outer * params.inner + (column",
+    ),
+    Mutant::new(
+        Tile,
+        "a column past the end is written",
+        "column < params.outer * params.inner)",
+        "column <= params.outer * params.inner)",
+    ),
+    Mutant::new(Accumulator, "the sum keeps only the last position", "dot += y[at] * dy[at];", "dot = y[at] * dy[at];"),
+    Mutant::new(
+        Formula,
+        "the sum of the row is not taken off",
+        "dx[at] = y[at] * (dy[at] - dot);",
+        "dx[at] = y[at] * dy[at];",
+    ),
+];
+
 /// Up to a workgroup of invocations for each result; runs everything, everywhere.
 const SHARED: Design<Parameters> = Design {
     name: "shared",
     file: "softmax_backward.wgsl",
     text: include_str!("../../shaders/softmax_backward.wgsl"),
-    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION],
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SPLIT_REDUCTION, &piece::SPLIT_SUM],
     preference: Preference::Any,
     subgroup_width: None,
     supports: |p| split_reduction::walks(Sharing::Shared, p.length, p.inner, 2),
     constants: |p| split_reduction::constants(Sharing::Shared, p.length, p.inner),
     generated: |_| String::new(),
     workgroups: |p| split_reduction::workgroups(Sharing::Shared, p.results(), p.length, p.inner),
-    mutants: &[
-        Mutant {
-            name: "the splits are not added up",
-            original: "partial[local] += partial[local + half * COLUMNS];",
-            replacement: "partial[local] += 0.0;",
-        },
-        Mutant {
-            name: "a column past the end is written",
-            original: "column < params.outer * params.inner)",
-            replacement: "column <= params.outer * params.inner)",
-        },
-    ],
+    mutants: &[BOTH_MUTANTS, split_reduction::SUM_MUTANTS],
 };
 
 /// The same text with one invocation for each result.
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SERIAL_REDUCTION],
     preference: Preference::Only(AdapterKind::Software),
     supports: |p| split_reduction::walks(Sharing::Serial, p.length, p.inner, 2),
     constants: |p| split_reduction::constants(Sharing::Serial, p.length, p.inner),
     workgroups: |p| split_reduction::workgroups(Sharing::Serial, p.results(), p.length, p.inner),
-    mutants: &[
-        Mutant {
-            name: "a column past the end is written",
-            original: "column < params.outer * params.inner)",
-            replacement: "column <= params.outer * params.inner)",
-        },
-        Mutant {
-            name: "the sum of the row is not taken off",
-            original: "dx[at] = y[at] * (dy[at] - dot);",
-            replacement: "dx[at] = y[at] * dy[at];",
-        },
-    ],
+    mutants: &[BOTH_MUTANTS],
     ..SHARED
 };
 
@@ -99,18 +102,26 @@ impl KernelDefinition for SoftmaxBackward {
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| columns_of_four(parameters.outer, parameters.inner),
-                mutants: &[
-                    Mutant {
-                        name: "columns past the end are written",
-                        original: "if columns >= params.outer * inner {",
-                        replacement: "if columns > params.outer * inner {",
-                    },
-                    Mutant {
-                        name: "the sum keeps only the last position",
-                        original: "dot += y[at] * dy[at];",
-                        replacement: "dot = y[at] * dy[at];",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Index,
+                        "the outer dimension is walked without its length",
+                        "outer * params.length * inner + (columns",
+                        "outer * inner + (columns",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "columns past the end are written",
+                        "if columns >= params.outer * inner {",
+                        "if columns > params.outer * inner {",
+                    ),
+                    Mutant::new(
+                        Accumulator,
+                        "the sum keeps only the last position",
+                        "dot += y[at] * dy[at];",
+                        "dot = y[at] * dy[at];",
+                    ),
+                ]],
             },
             Design {
                 name: "rows",
@@ -123,18 +134,32 @@ impl KernelDefinition for SoftmaxBackward {
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
                 workgroups: |parameters| [u64::from(parameters.outer).div_ceil(8), 1, 1],
-                mutants: &[
-                    Mutant {
-                        name: "rows past the end are written",
-                        original: "if row >= params.outer {",
-                        replacement: "if row > params.outer {",
-                    },
-                    Mutant {
-                        name: "a lane is missing from the sum",
-                        original: "(sums.x + sums.y) + (sums.z + sums.w)",
-                        replacement: "(sums.x + sums.y) + sums.z",
-                    },
-                ],
+                mutants: &[&[
+                    Mutant::new(
+                        Index,
+                        "rows lie four times as far apart",
+                        "let first = row * quads;",
+                        "let first = row * params.length;",
+                    ),
+                    Mutant::new(
+                        Accumulator,
+                        "each vec4 of products replaces those before",
+                        "sums += y[first + quad]",
+                        "sums = y[first + quad]",
+                    ),
+                    Mutant::new(
+                        Tile,
+                        "rows past the end are written",
+                        "if row >= params.outer {",
+                        "if row > params.outer {",
+                    ),
+                    Mutant::new(
+                        Formula,
+                        "a lane is missing from the sum",
+                        "(sums.x + sums.y) + (sums.z + sums.w)",
+                        "(sums.x + sums.y) + sums.z",
+                    ),
+                ]],
             },
             SERIAL,
             SHARED,

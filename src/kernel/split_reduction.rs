@@ -3,6 +3,8 @@
 
 use super::loop_limit;
 use crate::gpu::Constant;
+use crate::tape::Mutant;
+use crate::tape::MutantKind::{Barrier, Formula};
 
 /// Invocations of a workgroup where several share one result.
 const WIDTH: u32 = 64;
@@ -11,6 +13,44 @@ const SERIAL_WIDTH: u32 = 8;
 
 /// Axes longer than this are always split among a whole workgroup.
 const LONG: u32 = 1 << 16;
+
+/// Mutants of `common/split_sum.wgsl`.
+pub const SUM_MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Formula,
+        "the splits are not added up",
+        "partial_sums[local] += partial_sums[local + half * COLUMNS];",
+        "partial_sums[local] += 0.0;",
+    ),
+    Mutant::new(
+        Barrier,
+        "the tree begins before all sums are there",
+        "workgroupBarrier(); // the sums of all splits are there",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "a level of sums begins before the last has ended",
+        "workgroupBarrier(); // this level of the tree is added up",
+        "",
+    ),
+];
+
+/// Mutants of `common/split_maximum.wgsl`.
+pub const MAXIMUM_MUTANTS: &[Mutant] = &[
+    Mutant::new(
+        Barrier,
+        "the tree begins before all maxima are there",
+        "workgroupBarrier(); // the maxima of all splits are there",
+        "",
+    ),
+    Mutant::new(
+        Barrier,
+        "a level of maxima begins before the last has ended",
+        "workgroupBarrier(); // this level of the tree is compared",
+        "",
+    ),
+];
 
 /// Who computes one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

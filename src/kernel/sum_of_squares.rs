@@ -2,6 +2,7 @@
 
 use super::loop_limit;
 use super::piece;
+use crate::tape::MutantKind::{Accumulator, Index, Tile};
 use crate::tape::rounding::bound_sums;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
@@ -56,33 +57,28 @@ impl KernelDefinition for SumOfSquares {
             constants: |_| Vec::new(),
             generated: |_| String::new(),
             workgroups: |parameters| [u64::from(parameters.partials).div_ceil(8), 1, 1],
-            mutants: &[
-                Mutant {
-                    name: "the ragged end is dropped",
-                    original: "if ragged > 0u && whole",
-                    replacement: "if ragged > 4u && whole",
-                },
-                Mutant {
-                    name: "the ragged end is read past its end",
-                    original: "vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(ragged)",
-                    replacement: "vec4<u32>(0u, 0u, 0u, 0u) < vec4<u32>(ragged)",
-                },
-                Mutant {
-                    name: "every block replaces the one before",
-                    original: "total += sum;",
-                    replacement: "total = sum;",
-                },
-                Mutant {
-                    name: "another tensor's sums are overwritten",
-                    original: "partials[params.partials_offset + own] =",
-                    replacement: "partials[own] =",
-                },
-                Mutant {
-                    name: "one sum more than its own is written",
-                    original: "if own >= params.partials {",
-                    replacement: "if own > params.partials {",
-                },
-            ],
+            mutants: &[&[
+                Mutant::new(Tile, "the ragged end is dropped", "if ragged > 0u && whole", "if ragged > 4u && whole"),
+                Mutant::new(
+                    Tile,
+                    "the ragged end is read past its end",
+                    "vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(ragged)",
+                    "vec4<u32>(0u, 0u, 0u, 0u) < vec4<u32>(ragged)",
+                ),
+                Mutant::new(Accumulator, "every block replaces the one before", "total += sum;", "total = sum;"),
+                Mutant::new(
+                    Index,
+                    "another tensor's sums are overwritten",
+                    "partials[params.partials_offset + own] =",
+                    "partials[own] =",
+                ),
+                Mutant::new(
+                    Tile,
+                    "one sum more than its own is written",
+                    "if own >= params.partials {",
+                    "if own > params.partials {",
+                ),
+            ]],
         }];
         DESIGNS
     }

@@ -2,6 +2,7 @@
 
 use super::elementwise::Unary;
 use super::piece;
+use crate::tape::MutantKind::{Formula, Index, Tile};
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
 };
@@ -40,28 +41,38 @@ impl KernelDefinition for UnaryKernel {
                 Unary::row_of(parameters.operation).map_or_else(|_| String::new(), |row| row.apply())
             },
             workgroups: |parameters| [u64::from(parameters.count).div_ceil(4 * 64), 1, 1],
-            mutants: &[
-                Mutant {
-                    name: "the tail is written past its end",
-                    original: "if first + 4u <= params.count {",
-                    replacement: "if first < params.count {",
-                },
-                Mutant {
-                    name: "the last vec4 is dropped",
-                    original: "if first >= params.count {",
-                    replacement: "if first + 4u > params.count {",
-                },
-                Mutant {
-                    name: "GELU without its cubic term",
-                    original: "const GELU_CUBIC: f32 = 0.044715;",
-                    replacement: "const GELU_CUBIC: f32 = 0.0;",
-                },
-                Mutant {
-                    name: "odd powers of negative numbers are positive",
-                    original: "select(magnitude, -magnitude, odd",
-                    replacement: "select(magnitude, magnitude, odd",
-                },
-            ],
+            mutants: &[&[
+                Mutant::new(
+                    Index,
+                    "neighbouring vec4 change places",
+                    "apply(x[index], params.constant)",
+                    "apply(x[index ^ 1u], params.constant)",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the tail is written past its end",
+                    "if first + 4u <= params.count {",
+                    "if first < params.count {",
+                ),
+                Mutant::new(
+                    Tile,
+                    "the last vec4 is dropped",
+                    "if first >= params.count {",
+                    "if first + 4u > params.count {",
+                ),
+                Mutant::new(
+                    Formula,
+                    "GELU without its cubic term",
+                    "const GELU_CUBIC: f32 = 0.044715;",
+                    "const GELU_CUBIC: f32 = 0.0;",
+                ),
+                Mutant::new(
+                    Formula,
+                    "odd powers of negative numbers are positive",
+                    "select(magnitude, -magnitude, odd",
+                    "select(magnitude, magnitude, odd",
+                ),
+            ]],
         }];
         DESIGNS
     }

@@ -18,6 +18,9 @@ const TENSOR_LIMIT: usize = 1 << 16;
 /// No tensor here has more than four dimensions; a longer shape would only make long errors.
 const DIMENSION_LIMIT: usize = 8;
 
+/// Notes that are kept; a million of them would take many times the header's room.
+const NOTE_LIMIT: usize = 64;
+
 /// How a name, or a reason that quotes one, is cut in an error.
 const NAME_LIMIT: usize = 100;
 const REASON_LIMIT: usize = 300;
@@ -198,7 +201,9 @@ impl<'de> Deserialize<'de> for Notes {
             fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Notes, A::Error> {
                 let mut texts = BTreeMap::new();
                 while let Some((name, text)) = map.next_entry()? {
-                    texts.insert(name, text);
+                    if texts.len() < NOTE_LIMIT {
+                        texts.insert(name, text);
+                    }
                 }
                 Ok(Notes(texts))
             }

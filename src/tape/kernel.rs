@@ -4,6 +4,7 @@ use std::any::Any;
 
 use super::case::Case;
 use super::host_buffer::{Operands, Real};
+use super::mutant::{Mutant, Mutants};
 use super::parameters::{FieldLayout, KernelParameters};
 use crate::gpu::{AdapterKind, Constant, Piece, Profile, ShaderError, ShaderSource, Target};
 
@@ -19,16 +20,6 @@ pub struct Cost {
 pub enum Preference {
     Any,
     Only(AdapterKind),
-}
-
-/// A fault planted in a shader's text, which the parity cases must notice.
-#[derive(Clone, Copy, Debug)]
-pub struct Mutant {
-    /// What is broken, in words.
-    pub name: &'static str,
-    /// Text that occurs exactly once in the design's file or pieces.
-    pub original: &'static str,
-    pub replacement: &'static str,
 }
 
 /// One WGSL implementation of a kernel. Designs are listed in order of preference.
@@ -49,7 +40,8 @@ pub struct Design<P: 'static> {
     /// WGSL text put before the file, for templates; empty for most.
     pub generated: fn(&P) -> String,
     pub workgroups: fn(&P) -> [u64; 3],
-    pub mutants: &'static [Mutant],
+    /// Several lists, so that designs which share a text can share its mutants.
+    pub mutants: &'static [&'static [Mutant]],
 }
 
 /// What a kernel's file defines. [`Kernel::of`] turns it into a row of the kernel list.
@@ -98,7 +90,7 @@ pub struct DesignInfo {
     pub pieces: &'static [&'static Piece],
     pub preference: Preference,
     pub subgroup_width: Option<u32>,
-    pub mutants: &'static [Mutant],
+    pub mutants: Mutants,
     design: &'static (dyn Any + Send + Sync),
     supports: fn(&(dyn Any + Send + Sync), &dyn Any) -> Result<(), String>,
     constants: fn(&(dyn Any + Send + Sync), &dyn Any) -> Vec<Constant>,
@@ -163,7 +155,7 @@ impl DesignInfo {
             pieces: row.pieces,
             preference: row.preference,
             subgroup_width: row.subgroup_width,
-            mutants: row.mutants,
+            mutants: Mutants(row.mutants),
             design: row,
             supports: |row, any| (design::<P>(row).supports)(parameters(any)),
             constants: |row, any| (design::<P>(row).constants)(parameters(any)),

@@ -10,6 +10,7 @@ mod golden;
 // Limits on memory are the shell's and the system's.
 #[cfg(target_os = "linux")]
 mod hostile;
+mod mutants;
 mod op;
 mod resume;
 mod room;

@@ -4,6 +4,7 @@ use super::Parameters;
 use crate::gpu::{AdapterKind, Constant};
 use crate::kernel::loop_limit::within;
 use crate::kernel::piece;
+use crate::tape::MutantKind::{Accumulator, Barrier, Formula, Index, Tile};
 use crate::tape::{Design, Mutant, Preference};
 
 pub(super) static DESIGNS: &[Design<Parameters>] = &[
@@ -27,43 +28,45 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         },
         generated: |_| String::new(),
         workgroups: subgroup_workgroups,
-        mutants: &[
-            Mutant {
-                name: "the lanes of a column of B change places",
-                original: "let column_read = min(column + (lane >> 1u)",
-                replacement: "let column_read = min(column + ((lane ^ 2u) >> 1u)",
-            },
-            Mutant {
-                name: "a row of B past the inner dimension is not zero",
-                original: "let own = select(vec4<f32>(), loaded, k_lane < params.inner);",
-                replacement: "let own = loaded;",
-            },
-            Mutant {
-                name: "later chunks forget the sums of earlier ones",
-                original: "if k > 0u {",
-                replacement: "if k > CHUNK {",
-            },
-            Mutant {
-                name: "the last four columns of a span are left out",
-                original: "column < last_column;",
-                replacement: "column + 4u < last_column;",
-            },
-            Mutant {
-                name: "a row past the edge is stored",
-                original: "if row + 3u < params.rows {",
-                replacement: "if row + 2u < params.rows {",
-            },
-            Mutant {
-                name: "a transposed A is read from its first rows at the edge",
-                original: "min(row, (params.rows - 1u) & ~3u)",
-                replacement: "min(row, (params.rows - 4u) & ~3u)",
-            },
-            Mutant {
-                name: "the bias of the first column serves all four",
-                original: "bias[min(column + (lane & 3u), params.columns - 1u)]",
-                replacement: "bias[min(column, params.columns - 1u)]",
-            },
-        ],
+        mutants: &[&[
+            Mutant::new(
+                Index,
+                "the lanes of a column of B change places",
+                "let column_read = min(column + (lane >> 1u)",
+                "let column_read = min(column + ((lane ^ 2u) >> 1u)",
+            ),
+            Mutant::new(
+                Tile,
+                "a row of B past the inner dimension is not zero",
+                "let own = select(vec4<f32>(), loaded, k_lane < params.inner);",
+                "let own = loaded;",
+            ),
+            Mutant::new(Accumulator, "later chunks forget the sums of earlier ones", "if k > 0u {", "if k > CHUNK {"),
+            Mutant::new(
+                Tile,
+                "the last four columns of a span are left out",
+                "column < last_column;",
+                "column + 4u < last_column;",
+            ),
+            Mutant::new(
+                Tile,
+                "a row past the edge is stored",
+                "if row + 3u < params.rows {",
+                "if row + 2u < params.rows {",
+            ),
+            Mutant::new(
+                Index,
+                "a transposed A is read from its first rows at the edge",
+                "min(row, (params.rows - 1u) & ~3u)",
+                "min(row, (params.rows - 4u) & ~3u)",
+            ),
+            Mutant::new(
+                Index,
+                "the bias of the first column serves all four",
+                "bias[min(column + (lane & 3u), params.columns - 1u)]",
+                "bias[min(column, params.columns - 1u)]",
+            ),
+        ]],
     },
     Design {
         name: "subgroup_scalar",
@@ -79,28 +82,28 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         constants: subgroup_constants,
         generated: |_| String::new(),
         workgroups: subgroup_workgroups,
-        mutants: &[
-            Mutant {
-                name: "a column past the edge is stored",
-                original: "if columns > 1u {",
-                replacement: "if columns > 0u {",
-            },
-            Mutant {
-                name: "sums past the edge of a row begin at the next",
-                original: "min(column + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.columns - 1u))",
-                replacement: "min(column + vec4<u32>(0u, 1u, 2u, 2u), vec4<u32>(params.columns - 1u))",
-            },
-            Mutant {
-                name: "an inner step of A past the end is not zero",
-                original: "return within_inner(vec4<f32>(a[reads.x], a[reads.y], a[reads.z], a[reads.w]), k);",
-                replacement: "return within_inner(vec4<f32>(a[reads.x], a[reads.y], a[reads.z], a[reads.w]), k + 1u);",
-            },
-            Mutant {
-                name: "the second half of the inner steps meets the first half of A",
-                original: "transpose(first) * a_first + transpose(second) * a_second",
-                replacement: "transpose(first) * a_second + transpose(second) * a_first",
-            },
-        ],
+        mutants: &[&[
+            Mutant::new(Accumulator, "later chunks forget the sums of earlier ones", "if k > 0u {", "if k > CHUNK {"),
+            Mutant::new(Tile, "a column past the edge is stored", "if columns > 1u {", "if columns > 0u {"),
+            Mutant::new(
+                Tile,
+                "sums past the edge of a row begin at the next",
+                "min(column + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.columns - 1u))",
+                "min(column + vec4<u32>(0u, 1u, 2u, 2u), vec4<u32>(params.columns - 1u))",
+            ),
+            Mutant::new(
+                Tile,
+                "an inner step of A past the end is not zero",
+                "return within_inner(vec4<f32>(a[reads.x], a[reads.y], a[reads.z], a[reads.w]), k);",
+                "return within_inner(vec4<f32>(a[reads.x], a[reads.y], a[reads.z], a[reads.w]), k + 1u);",
+            ),
+            Mutant::new(
+                Index,
+                "the second half of the inner steps meets the first half of A",
+                "transpose(first) * a_first + transpose(second) * a_second",
+                "transpose(first) * a_second + transpose(second) * a_first",
+            ),
+        ]],
     },
     Design {
         name: "tiled",
@@ -113,38 +116,40 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         constants: |_| Vec::new(),
         generated: |_| String::new(),
         workgroups: |parameters| tiles(parameters, 64, 64),
-        mutants: &[
-            Mutant {
-                name: "nobody waits for the tiles",
-                original: "workgroupBarrier(); // the tiles are whole",
-                replacement: "",
-            },
-            Mutant {
-                name: "the next tiles are written before the last are read",
-                original: "workgroupBarrier(); // nobody reads them any more",
-                replacement: "",
-            },
-            Mutant {
-                name: "inner steps past the end are not zero",
-                original: "select(vec4<f32>(), a_values, a_step < inner)",
-                replacement: "a_values",
-            },
-            Mutant {
-                name: "the last step of a tile is left out",
-                original: "step < STEPS; step++",
-                replacement: "step + 1u < STEPS; step++",
-            },
-            Mutant {
-                name: "a row past the edge is stored",
-                original: "if row + r < params.rows {",
-                replacement: "if row + r <= params.rows {",
-            },
-            Mutant {
-                name: "the inner batch stride serves the outer dimension",
-                original: "outer * params.c_outer_stride",
-                replacement: "outer * params.c_inner_stride",
-            },
-        ],
+        mutants: &[&[
+            Mutant::new(Accumulator, "each inner step replaces those before", "sums += Tile(of_b", "sums = Tile(of_b"),
+            Mutant::new(Barrier, "nobody waits for the tiles", "workgroupBarrier(); // the tiles are whole", ""),
+            Mutant::new(
+                Barrier,
+                "the next tiles are written before the last are read",
+                "workgroupBarrier(); // nobody reads them any more",
+                "",
+            ),
+            Mutant::new(
+                Tile,
+                "inner steps past the end are not zero",
+                "select(vec4<f32>(), a_values, a_step < inner)",
+                "a_values",
+            ),
+            Mutant::new(
+                Tile,
+                "the last step of a tile is left out",
+                "step < STEPS; step++",
+                "step + 1u < STEPS; step++",
+            ),
+            Mutant::new(
+                Tile,
+                "a row past the edge is stored",
+                "if row + r < params.rows {",
+                "if row + r <= params.rows {",
+            ),
+            Mutant::new(
+                Index,
+                "the inner batch stride serves the outer dimension",
+                "outer * params.c_outer_stride",
+                "outer * params.c_inner_stride",
+            ),
+        ]],
     },
     Design {
         name: "rows_vec4",
@@ -167,33 +172,34 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         },
         generated: |_| String::new(),
         workgroups: |parameters| tiles(parameters, 8, 32),
-        mutants: &[
-            Mutant {
-                name: "the lower rows take the upper rows of A",
-                original: "load_a(at.a, row + 4u, k)",
-                replacement: "load_a(at.a, row, k)",
-            },
-            Mutant {
-                name: "the last inner steps are left out",
-                original: "k < params.inner; k += 4u",
-                replacement: "k + 4u < params.inner; k += 4u",
-            },
-            Mutant {
-                name: "a row past the edge is stored",
-                original: "if row + 1u < params.rows {",
-                replacement: "if row < params.rows {",
-            },
-            Mutant {
-                name: "an inner step of B past the end is not zero",
-                original: "within_inner(b[(at + 3u * params.b_column_stride) / 4u], k)",
-                replacement: "b[(at + 3u * params.b_column_stride) / 4u]",
-            },
-            Mutant {
-                name: "the bias of the third column serves the fourth",
-                original: "bias[column + 3u]",
-                replacement: "bias[column + 2u]",
-            },
-        ],
+        mutants: &[&[
+            Mutant::new(Accumulator, "later inner steps replace the upper rows", "upper += b_tile", "upper = b_tile"),
+            Mutant::new(
+                Index,
+                "the lower rows take the upper rows of A",
+                "load_a(at.a, row + 4u, k)",
+                "load_a(at.a, row, k)",
+            ),
+            Mutant::new(
+                Tile,
+                "the last inner steps are left out",
+                "k < params.inner; k += 4u",
+                "k + 4u < params.inner; k += 4u",
+            ),
+            Mutant::new(Tile, "a row past the edge is stored", "if row + 1u < params.rows {", "if row < params.rows {"),
+            Mutant::new(
+                Tile,
+                "an inner step of B past the end is not zero",
+                "within_inner(b[(at + 3u * params.b_column_stride) / 4u], k)",
+                "b[(at + 3u * params.b_column_stride) / 4u]",
+            ),
+            Mutant::new(
+                Index,
+                "the bias of the third column serves the fourth",
+                "bias[column + 3u]",
+                "bias[column + 2u]",
+            ),
+        ]],
     },
     Design {
         name: "general",
@@ -206,38 +212,40 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         constants: |_| Vec::new(),
         generated: |_| String::new(),
         workgroups: |parameters| tiles(parameters, 8, 64),
-        mutants: &[
-            Mutant {
-                name: "the last product is left out",
-                original: "k < params.inner; k++",
-                replacement: "k + 1u < params.inner; k++",
-            },
-            Mutant {
-                name: "a column past the edge is stored",
-                original: "if column >= params.columns {",
-                replacement: "if column > params.columns {",
-            },
-            Mutant {
-                name: "the tile's last row is dropped",
-                original: "r < min(TILE_ROWS, params.rows - row)",
-                replacement: "r < min(TILE_ROWS - 1u, params.rows - row)",
-            },
-            Mutant {
-                name: "the bias is always added",
-                original: "if params.has_bias != 0u {",
-                replacement: "if true {",
-            },
-            Mutant {
-                name: "batches take the inner stride of A for the outer one",
-                original: "outer * params.a_outer_stride",
-                replacement: "outer * params.a_inner_stride",
-            },
-            Mutant {
-                name: "rows of tiles are counted by columns",
-                original: "tile / tile_columns % tile_rows",
-                replacement: "tile / tile_rows % tile_rows",
-            },
-        ],
+        mutants: &[&[
+            Mutant::new(
+                Accumulator,
+                "each inner step replaces the last column's sums",
+                "c7l += lower * right.w;",
+                "c7l = lower * right.w;",
+            ),
+            Mutant::new(Tile, "the last product is left out", "k < params.inner; k++", "k + 1u < params.inner; k++"),
+            Mutant::new(
+                Tile,
+                "a column past the edge is stored",
+                "if column >= params.columns {",
+                "if column > params.columns {",
+            ),
+            Mutant::new(
+                Tile,
+                "the tile's last row is dropped",
+                "r < min(TILE_ROWS, params.rows - row)",
+                "r < min(TILE_ROWS - 1u, params.rows - row)",
+            ),
+            Mutant::new(Formula, "the bias is always added", "if params.has_bias != 0u {", "if true {"),
+            Mutant::new(
+                Index,
+                "batches take the inner stride of A for the outer one",
+                "outer * params.a_outer_stride",
+                "outer * params.a_inner_stride",
+            ),
+            Mutant::new(
+                Index,
+                "rows of tiles are counted by columns",
+                "tile / tile_columns % tile_rows",
+                "tile / tile_rows % tile_rows",
+            ),
+        ]],
     },
 ];
 
