@@ -81,6 +81,10 @@ impl Op for Attention {
         Ok(vec![inputs[0].clone(), TensorType::real([query[0], query[1], query[2]])])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
+    }
+
     fn gradient(
         &self,
         graph: &mut Graph,
@@ -142,8 +146,12 @@ impl Op for AttentionBackward {
         Ok(inputs[..3].iter().map(|&ty| ty.clone()).collect())
     }
 
+    fn domain(&self) -> Domain {
+        Domain::NotDifferentiable { what: SECOND_DERIVATIVE }
+    }
+
     fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
-        Err(GraphError::NoGradient { op: self.name(), what: "its inputs: second derivatives are not built" })
+        Err(GraphError::NoGradient { op: self.name(), what: SECOND_DERIVATIVE })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {

@@ -1,40 +1,45 @@
 //! Operations of two tensors.
 
+use super::super::domain::{Defined, Domain, Kinks};
 use super::operations;
+
+const TIES: Domain = Domain::with_kinks(Kinks::AtTies);
+/// What nothing differentiates: a gradient, and powers whose exponent is a tensor.
+const NO_RULE: Domain = Domain::NotDifferentiable { what: "its inputs" };
 
 operations! {
     /// Operations `y = f(a, b)`. Comparisons and logic give 1 or 0; every value but 0 counts as true.
     pub enum Binary with arity 2 {
         /// a + b
-        Add = "add", "a + b", |a, b| a + b;
+        Add = "add", "a + b", |a, b| a + b, Domain::SMOOTH;
         /// a - b
-        Subtract = "subtract", "a - b", |a, b| a - b;
+        Subtract = "subtract", "a - b", |a, b| a - b, Domain::SMOOTH;
         /// a * b
-        Multiply = "multiply", "a * b", |a, b| a * b;
+        Multiply = "multiply", "a * b", |a, b| a * b, Domain::SMOOTH;
         /// a / b
-        Divide = "divide", "a / b", |a, b| a / b;
+        Divide = "divide", "a / b", |a, b| a / b, Domain::smooth(&[Defined::Everywhere, Defined::NonZero]);
         /// The smaller of both.
-        Minimum = "minimum", "min(a, b)", f64::min;
+        Minimum = "minimum", "min(a, b)", f64::min, TIES;
         /// The larger of both.
-        Maximum = "maximum", "max(a, b)", f64::max;
+        Maximum = "maximum", "max(a, b)", f64::max, TIES;
         /// The gradient of GELU's input: `a` is that input, `b` the gradient of the output.
-        GeluGradient = "gelu_gradient", "b * gelu_slope(a)", |a, b| b * super::unary::gelu_slope(a);
+        GeluGradient = "gelu_gradient", "b * gelu_slope(a)", |a, b| b * super::unary::gelu_slope(a), NO_RULE;
         /// a < b
-        Less = "less", "select(vec4<f32>(0.0), vec4<f32>(1.0), a < b)", |a, b| f64::from(a < b);
+        Less = "less", "select(vec4<f32>(0.0), vec4<f32>(1.0), a < b)", |a, b| f64::from(a < b), TIES;
         /// a <= b
-        LessEqual = "less_equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a <= b)", |a, b| f64::from(a <= b);
+        LessEqual = "less_equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a <= b)", |a, b| f64::from(a <= b), TIES;
         /// a = b
-        Equal = "equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a == b)", |a, b| f64::from(a == b);
+        Equal = "equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a == b)", |a, b| f64::from(a == b), TIES;
         /// a and b
         And = "and",
             "select(vec4<f32>(0.0), vec4<f32>(1.0), (a != vec4<f32>(0.0)) & (b != vec4<f32>(0.0)))",
-            |a, b| f64::from(a != 0.0 && b != 0.0);
+            |a, b| f64::from(a != 0.0 && b != 0.0), Domain::with_kinks(Kinks::AtZero);
         /// a or b
         Or = "or",
             "select(vec4<f32>(0.0), vec4<f32>(1.0), (a != vec4<f32>(0.0)) | (b != vec4<f32>(0.0)))",
-            |a, b| f64::from(a != 0.0 || b != 0.0);
+            |a, b| f64::from(a != 0.0 || b != 0.0), Domain::with_kinks(Kinks::AtZero);
         /// a^b; negative a has a power where b is a whole number.
-        PowerOf = "power_of", "power(a, b)", f64::powf;
+        PowerOf = "power_of", "power(a, b)", f64::powf, NO_RULE;
     }
 }
 

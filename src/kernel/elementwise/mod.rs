@@ -1,5 +1,6 @@
-//! The table of element-wise operations: for each a name, a WGSL expression over `vec4<f32>` and the same function in
-//! f64. The kernels [`unary`](super::unary) and [`binary`](super::binary) run its rows; other kernels may inline them.
+//! The table of element-wise operations: for each a name, a WGSL expression over `vec4<f32>`, the same function in f64
+//! and where it may be differentiated. The kernels [`unary`](super::unary) and [`binary`](super::binary) run its rows;
+//! other kernels may inline them.
 //!
 //! Expressions may call the functions of [`piece::ELEMENTWISE`](super::piece::ELEMENTWISE), so that piece goes before
 //! any text that contains one.
@@ -9,6 +10,8 @@ mod unary;
 
 pub use binary::Binary;
 pub use unary::Unary;
+
+use super::domain::Domain;
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +24,8 @@ pub struct Row {
     pub expression: &'static str,
     /// The same in f64: of `(x, constant)` or of `(a, b)`.
     pub function: fn(f64, f64) -> f64,
+    /// Where it is defined and has kinks, whatever the constant.
+    pub domain: Domain,
 }
 
 impl Row {
@@ -38,7 +43,10 @@ impl Row {
 macro_rules! operations {
     (
         $(#[$meta:meta])* pub enum $name:ident with arity $arity:literal {
-            $($(#[$row_meta:meta])* $variant:ident = $text:literal, $expression:literal, $function:expr;)+
+            $(
+                $(#[$row_meta:meta])*
+                $variant:ident = $text:literal, $expression:literal, $function:expr, $domain:expr;
+            )+
         }
     ) => {
         $(#[$meta])*
@@ -57,6 +65,7 @@ macro_rules! operations {
                 arity: $arity,
                 expression: $expression,
                 function: $function,
+                domain: $domain,
             }),+];
 
             /// The number by which a launch names the operation.

@@ -1,50 +1,55 @@
 //! Operations of one tensor and one constant.
 
+use super::super::domain::{Defined, Domain, Kinks};
 use super::operations;
 
 /// sqrt(2 / pi)
 const GELU_ROOT: f64 = 0.797_884_560_802_865_4;
 const GELU_CUBIC: f64 = 0.044715;
 
+const KINK_AT_ZERO: Domain = Domain::with_kinks(Kinks::AtZero);
+
 operations! {
     /// Operations `y = f(x, constant)`. Most ignore the constant.
     pub enum Unary with arity 1 {
         /// x
-        Identity = "identity", "x", |x, _| x;
+        Identity = "identity", "x", |x, _| x, Domain::SMOOTH;
         /// constant * x
-        Scale = "scale", "constant * x", |x, constant| constant * x;
+        Scale = "scale", "constant * x", |x, constant| constant * x, Domain::SMOOTH;
         /// x + constant
-        AddConstant = "add_constant", "x + constant", |x, constant| x + constant;
+        AddConstant = "add_constant", "x + constant", |x, constant| x + constant, Domain::SMOOTH;
         /// -x
-        Negate = "negate", "-x", |x, _| -x;
+        Negate = "negate", "-x", |x, _| -x, Domain::SMOOTH;
         /// e^x
-        Exp = "exp", "exp(x)", |x, _| x.exp();
+        Exp = "exp", "exp(x)", |x, _| x.exp(), Domain::SMOOTH;
         /// Natural logarithm.
-        Log = "log", "log(x)", |x, _| x.ln();
+        Log = "log", "log(x)", |x, _| x.ln(), Domain::POSITIVE;
         /// Square root.
-        Sqrt = "sqrt", "sqrt(x)", |x, _| x.sqrt();
+        Sqrt = "sqrt", "sqrt(x)", |x, _| x.sqrt(), Domain::POSITIVE;
         /// 1 / x
-        Reciprocal = "reciprocal", "1.0 / x", |x, _| 1.0 / x;
+        Reciprocal = "reciprocal", "1.0 / x", |x, _| 1.0 / x, Domain::smooth(&[Defined::NonZero]);
         /// |x|
-        Absolute = "absolute", "abs(x)", |x, _| x.abs();
+        Absolute = "absolute", "abs(x)", |x, _| x.abs(), KINK_AT_ZERO;
         /// Hyperbolic tangent. In WGSL its argument is bounded: some drivers overflow beyond +-44.
-        Tanh = "tanh", "tanh(clamp(x, vec4<f32>(-10.0), vec4<f32>(10.0)))", |x, _| x.tanh();
+        Tanh = "tanh", "tanh(clamp(x, vec4<f32>(-10.0), vec4<f32>(10.0)))", |x, _| x.tanh(), Domain::SMOOTH;
         /// 1 / (1 + e^-x)
-        Sigmoid = "sigmoid", "sigmoid(x)", |x, _| 1.0 / (1.0 + (-x).exp());
+        Sigmoid = "sigmoid", "sigmoid(x)", |x, _| 1.0 / (1.0 + (-x).exp()), Domain::SMOOTH;
         /// max(x, 0); NaN stays NaN.
-        Relu = "relu", "select(x, vec4<f32>(0.0), x < vec4<f32>(0.0))", |x, _| if x < 0.0 { 0.0 } else { x };
+        Relu = "relu", "select(x, vec4<f32>(0.0), x < vec4<f32>(0.0))",
+            |x, _| if x < 0.0 { 0.0 } else { x }, KINK_AT_ZERO;
         /// GELU in its tanh form (Hendrycks and Gimpel 2016, section 2).
         Gelu = "gelu", "gelu(x)", |x, _| {
             0.5 * x * (1.0 + (GELU_ROOT * (x + GELU_CUBIC * x * x * x)).tanh())
-        };
+        }, Domain::SMOOTH;
         /// x * x
-        Square = "square", "x * x", |x, _| x * x;
+        Square = "square", "x * x", |x, _| x * x, Domain::SMOOTH;
         /// -1, 0 or 1.
-        Sign = "sign", "sign(x)", |x, _| if x == 0.0 { 0.0 } else { x.signum() };
+        Sign = "sign", "sign(x)", |x, _| if x == 0.0 { 0.0 } else { x.signum() }, KINK_AT_ZERO;
         /// 1 where x > 0, else 0.
-        Step = "step", "select(vec4<f32>(0.0), vec4<f32>(1.0), x > vec4<f32>(0.0))", |x, _| f64::from(x > 0.0);
+        Step = "step", "select(vec4<f32>(0.0), vec4<f32>(1.0), x > vec4<f32>(0.0))",
+            |x, _| f64::from(x > 0.0), KINK_AT_ZERO;
         /// x^constant; negative x has a power where the constant is a whole number.
-        Power = "power", "power(x, vec4<f32>(constant))", f64::powf;
+        Power = "power", "power(x, vec4<f32>(constant))", f64::powf, Domain::POSITIVE;
     }
 }
 
