@@ -79,16 +79,22 @@ pub fn check(case: &Case, problem: &Problem) -> Result<f64, String> {
     let pooled = Planned::new(problem, Reuse::Pooled)?;
     let separate = Planned::new(problem, Reuse::Never)?;
     let kinds = match case.near {
-        true => &[Draw::Within, Draw::NearlyEqual, Draw::NearlyZero][..],
-        false => &[Draw::Within],
+        true => &[
+            (Draw::Within, Difference::Central),
+            (Draw::NearlyEqual, Difference::Central),
+            (Draw::Equal, Difference::Forward),
+            (Draw::NearlyZero, Difference::Central),
+            (Draw::SomeZero, Difference::Forward),
+        ][..],
+        false => &[(Draw::Within, Difference::Central)],
     };
     let mut largest = 0.0f64;
-    for &kind in kinds {
+    for &(kind, difference) in kinds {
         let Some(contents) = contents(case, problem, kind) else { continue };
         pooled.write(&contents);
         separate.write(&contents);
         let slopes = equal_bits(&pooled, &separate)
-            .and_then(|results| compare(problem, &pooled, &contents, &results[1..], Difference::Central));
+            .and_then(|results| compare(problem, &pooled, &contents, &results[1..], difference));
         largest = largest.max(slopes.map_err(|fault| format!("{} ({kind:?}): {fault}", case.name))?);
     }
     Ok(largest)

@@ -18,8 +18,12 @@ pub enum Draw {
     Within,
     /// Elements that differ by less than a step, where no op states a kink at ties.
     NearlyEqual,
+    /// Elements that are equal, where no op states a kink at ties.
+    Equal,
     /// Elements that are 0 but for less than a step, where no op states a kink.
     NearlyZero,
+    /// Operands of which one, the other, both or none are 0, where no op states a kink.
+    SomeZero,
     /// On every kink that is stated.
     OnKinks,
     /// Within a step of every kink that is stated.
@@ -60,8 +64,10 @@ pub fn draw(problem: &Problem, kind: Draw) -> Option<Vec<Contents>> {
     let all = || readers.iter().flatten();
     let possible = match kind {
         Draw::Within => true,
-        Draw::NearlyEqual => all().all(|reader| matches!(reader.domain.kinks(), Kinks::Nowhere | Kinks::AtZero)),
-        Draw::NearlyZero => all().all(|Reader { domain, input, .. }| {
+        Draw::NearlyEqual | Draw::Equal => {
+            all().all(|reader| matches!(reader.domain.kinks(), Kinks::Nowhere | Kinks::AtZero))
+        }
+        Draw::NearlyZero | Draw::SomeZero => all().all(|Reader { domain, input, .. }| {
             domain.kinks() == Kinks::Nowhere
                 && !matches!(domain.defined(*input), Some(Defined::Positive | Defined::NonZero))
         }),
@@ -113,15 +119,19 @@ fn numbers(kind: Draw, readers: &[Reader], index: usize, count: usize) -> Vec<f6
     match kind {
         Draw::Within => readers.iter().for_each(|reader| move_within(&mut values, reader)),
         Draw::NearlyEqual => values = around(0.8),
+        Draw::Equal => values.fill(0.8),
         Draw::NearlyZero => values = around(0.0),
+        Draw::SomeZero => {
+            let input = readers.first().map_or(0, |reader| reader.input);
+            values = (0..count).map(|at| if is_zero(at, input) { 0.0 } else { 0.7 }).collect();
+        }
         Draw::OnKinks | Draw::NearKinks => {
             let nudge = |at: usize| if kind == Draw::NearKinks { nudges[at] } else { 0.0 };
             for reader in readers {
                 for (at, value) in values.iter_mut().enumerate() {
                     match reader.domain.kinks() {
                         Kinks::Nowhere => {}
-                        // Every combination of zero and non-zero operands is met.
-                        Kinks::AtZero if at >> reader.input & 1 == 0 => *value = nudge(at),
+                        Kinks::AtZero if is_zero(at, reader.input) => *value = nudge(at),
                         Kinks::AtZero => *value = 0.7,
                         Kinks::AtTies | Kinks::AtTiesAlong(_) => *value = 0.8 + nudge(at),
                     }
@@ -139,6 +149,11 @@ fn numbers(kind: Draw, readers: &[Reader], index: usize, count: usize) -> Vec<f6
         }
     }
     values
+}
+
+/// Which elements of an op's operands are 0, so that every combination of zero and non-zero operands is met.
+fn is_zero(element: usize, input: usize) -> bool {
+    (element >> input) & 1 == 0
 }
 
 /// Moves numbers to where an op is defined, and away from its kinks.

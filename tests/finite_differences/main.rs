@@ -24,10 +24,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
+type Check = fn() -> Result<(), String>;
+
 fn main() {
     let arguments = Arguments::from_args();
     let gpu = device::open();
-    let checks: [(&str, fn() -> Result<(), String>); 13] = [
+    let checks: [(&str, Check); 14] = [
         ("gradients of every op equal central differences", every_case),
         ("every op is in a case", coverage::every_op_is_in_a_case),
         ("every op may feed every other", dags::every_op_may_feed_every_other),
@@ -48,6 +50,7 @@ fn main() {
             faults::a_term_that_is_missing_where_a_value_is_used_twice_is_noticed,
         ),
         ("a domain that an op does not have is noticed", faults::a_domain_that_an_op_does_not_have_is_noticed),
+        ("other bits are noticed", faults::other_bits_are_noticed),
         ("a kink that is none is noticed", faults::a_kink_that_is_none_is_noticed),
         (
             "fused and naive gradients of the same attention agree",
