@@ -119,6 +119,20 @@ impl<'a> Lowering<'a> {
         Ok(target)
     }
 
+    /// Where an input of token ids lies. Kernels read those row-major from the start of a buffer, and copies carry
+    /// numbers only.
+    ///
+    /// # Errors
+    /// [`LoweringError::Unsupported`] where they lie in another order or further on.
+    pub fn words_input(&self, node: NodeId, input: usize) -> Result<View, LoweringError> {
+        let view = self.input(node, input);
+        if view.is_contiguous() && view.offset == 0 {
+            return Ok(view);
+        }
+        let reason = "token ids must be handed in whole, not as a slice or in another order".into();
+        Err(LoweringError::Unsupported { label: self.node(node).label.clone(), reason })
+    }
+
     /// Appends a copy between two views of the same shape.
     ///
     /// # Errors

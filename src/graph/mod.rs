@@ -26,6 +26,8 @@ pub use rewrite::{RewriteReport, Rewrites, rewrite};
 pub use tensor::{Dtype, TensorType};
 pub use view::View;
 
+pub use crate::kernel::domain::{Defined, Domain, Kinks};
+
 use crate::tape::Category;
 
 /// A node's place in its graph. Inputs always have smaller numbers, so the numbers are a topological order.
@@ -46,7 +48,7 @@ pub struct SourceSpan {
     pub column: u32,
 }
 
-/// A differentiable operation: its shape rule, its gradient rule and its lowering.
+/// A differentiable operation: its shape rule, its domain, its gradient rule and its lowering.
 pub trait Op: std::fmt::Debug + Send + Sync + std::any::Any {
     /// The name that plans and errors use.
     fn name(&self) -> &'static str;
@@ -56,6 +58,10 @@ pub trait Op: std::fmt::Debug + Send + Sync + std::any::Any {
     /// # Errors
     /// What about the inputs is wrong, and what would be right.
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError>;
+
+    /// For which inputs it is defined, and where it has no derivative. The tests of its gradient rule draw their inputs
+    /// from this statement.
+    fn domain(&self) -> Domain;
 
     /// The gradient rule: for each input the gradient of the loss, or `None` where nothing flows. `upstream` holds the
     /// gradient of the loss for each output that has one.

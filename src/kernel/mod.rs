@@ -19,6 +19,7 @@ pub mod copy;
 pub mod cross_entropy;
 pub mod cross_entropy_backward;
 pub mod cross_entropy_mean;
+pub mod domain;
 pub mod elementwise;
 pub mod embedding;
 pub mod embedding_backward;

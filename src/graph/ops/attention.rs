@@ -87,6 +87,10 @@ impl Op for Attention {
         ])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
+    }
+
     fn gradient(
         &self,
         graph: &mut Graph,
@@ -151,8 +155,12 @@ impl Op for AttentionBackward {
         Ok(inputs[..3].iter().map(|&ty| ty.clone()).collect())
     }
 
+    fn domain(&self) -> Domain {
+        Domain::NotDifferentiable { what: SECOND_DERIVATIVE }
+    }
+
     fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
-        Err(GraphError::NoGradient { op: self.name(), what: "its inputs: second derivatives are not built" })
+        Err(GraphError::NoGradient { op: self.name(), what: SECOND_DERIVATIVE })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {

@@ -29,6 +29,10 @@ impl Op for CausalMask {
         Ok(vec![inputs[0].clone()])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
+    }
+
     /// Masked scores do not depend on their input, so nothing flows through them.
     fn gradient(
         &self,

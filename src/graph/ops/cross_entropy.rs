@@ -34,11 +34,18 @@ impl Op for CrossEntropy {
         if logits.shape.len() != 2 {
             return Err(ShapeError::Rank { wanted: "2", got: logits.shape.len() });
         }
+        if targets.dtype != super::super::Dtype::Words {
+            return Err(ShapeError::Element { wanted: "token ids as targets", got: "numbers" });
+        }
         let (rows, right) = (logits.shape[0], targets.shape.iter().product());
         if rows != right {
             return Err(ShapeError::Differ { what: "rows of logits and targets", left: rows, right });
         }
         Ok([1, rows, rows, 2].map(|size| TensorType::real([size])).to_vec())
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::smooth(&[Defined::Everywhere, Defined::Targets])
     }
 
     fn gradient(
@@ -59,7 +66,7 @@ impl Op for CrossEntropy {
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let logits = lowering.contiguous_input(node, 0)?;
-        let targets = lowering.input(node, 1);
+        let targets = lowering.words_input(node, 1)?;
         let [losses, log_sum_exp, summary] = [1, 2, 3].map(|output| lowering.output(node, output));
         lowering.alias(node, 0, summary.sliced(0, 0, 1));
         let (rows, vocabulary) = (logits.shape[0], logits.shape[1]);
@@ -89,13 +96,17 @@ impl Op for CrossEntropyBackward {
         Ok(vec![inputs[0].clone()])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::NotDifferentiable { what: SECOND_DERIVATIVE }
+    }
+
     fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
-        Err(GraphError::NoGradient { op: self.name(), what: "its inputs: second derivatives are not built" })
+        Err(GraphError::NoGradient { op: self.name(), what: SECOND_DERIVATIVE })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let logits = lowering.contiguous_input(node, 0)?;
-        let targets = lowering.input(node, 1);
+        let targets = lowering.words_input(node, 1)?;
         let log_sum_exp = lowering.contiguous_input(node, 2)?;
         let summary = lowering.contiguous_input(node, 3)?;
         let upstream = lowering.contiguous_input(node, 4)?;

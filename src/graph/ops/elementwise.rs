@@ -50,6 +50,16 @@ impl Op for UnaryOp {
         Ok(vec![inputs[0].clone()])
     }
 
+    /// As the table says, but for whole powers: those are defined for negative numbers too.
+    fn domain(&self) -> Domain {
+        match self.operation {
+            Unary::Power if self.constant.fract() != 0.0 => Domain::POSITIVE,
+            Unary::Power if self.constant < 0.0 => Domain::smooth(&[Defined::NonZero]),
+            Unary::Power => Domain::SMOOTH,
+            operation => operation.row().domain,
+        }
+    }
+
     fn gradient(
         &self,
         graph: &mut Graph,
@@ -99,6 +109,8 @@ impl Op for UnaryOp {
                 let double = scale(graph, x, 2.0)?;
                 multiply(graph, dy, double)?
             }
+            // x^0 is 1. The rule below would give 0 * x^-1, which is no number where x is 0.
+            Unary::Power if self.constant == 0.0 => return Ok(vec![None]),
             Unary::Power => {
                 let lower = unary(graph, x, Unary::Power, self.constant - 1.0)?;
                 let slope = scale(graph, lower, self.constant)?;
@@ -137,6 +149,10 @@ impl Op for BinaryOp {
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 2, "2")?;
         Ok(vec![TensorType::real(broadcast_shape(&inputs[0].shape, &inputs[1].shape)?)])
+    }
+
+    fn domain(&self) -> Domain {
+        self.operation.row().domain
     }
 
     fn gradient(

@@ -32,6 +32,10 @@ impl Op for Embedding {
         Ok(vec![TensorType::real(shape)])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::smooth(&[Defined::Everywhere, Defined::Tokens])
+    }
+
     fn gradient(
         &self,
         graph: &mut Graph,
@@ -46,7 +50,7 @@ impl Op for Embedding {
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let table = lowering.contiguous_input(node, 0)?;
-        let tokens = lowering.input(node, 1);
+        let tokens = lowering.words_input(node, 1)?;
         let y = lowering.output(node, 0);
         let parameters = kernel::Parameters {
             tokens: u(tokens.elements()),
@@ -69,13 +73,17 @@ impl Op for EmbeddingBackward {
         Ok(vec![TensorType::real([self.vocabulary, width])])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::NotDifferentiable { what: SECOND_DERIVATIVE }
+    }
+
     fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
-        Err(GraphError::NoGradient { op: self.name(), what: "its inputs: second derivatives are not built" })
+        Err(GraphError::NoGradient { op: self.name(), what: SECOND_DERIVATIVE })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let dy = lowering.contiguous_input(node, 0)?;
-        let tokens = lowering.input(node, 1);
+        let tokens = lowering.words_input(node, 1)?;
         let dtable = lowering.output(node, 0);
         let parameters = backward_kernel::Parameters {
             tokens: u(tokens.elements()),

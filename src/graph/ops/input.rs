@@ -19,6 +19,10 @@ impl Op for Input {
         Ok(vec![self.ty.clone()])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::LEAF
+    }
+
     fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
         Ok(Vec::new())
     }
@@ -43,6 +47,10 @@ impl Op for Constant {
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 0, "no")?;
         Ok(vec![TensorType::real(self.shape.clone())])
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::LEAF
     }
 
     fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {

@@ -36,6 +36,10 @@ impl Op for LayerNorm {
         Ok(vec![inputs[0].clone(), TensorType::real([2, rows])])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
+    }
+
     fn gradient(
         &self,
         graph: &mut Graph,
@@ -77,8 +81,12 @@ impl Op for LayerNormBackward {
         Ok(vec![inputs[0].clone(), inputs[1].clone(), inputs[1].clone()])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::NotDifferentiable { what: SECOND_DERIVATIVE }
+    }
+
     fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
-        Err(GraphError::NoGradient { op: self.name(), what: "its inputs: second derivatives are not built" })
+        Err(GraphError::NoGradient { op: self.name(), what: SECOND_DERIVATIVE })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {

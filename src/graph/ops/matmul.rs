@@ -46,6 +46,10 @@ impl Op for MatMul {
         Ok(vec![TensorType::real(shape)])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
+    }
+
     /// `dA = dC B^T`, `dB = A^T dC`, `dbias` the sum of `dC` over all rows.
     fn gradient(
         &self,

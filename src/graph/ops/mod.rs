@@ -31,8 +31,11 @@ pub use views::{Concat, Permute, Reshape, Slice, concat, permute, reshape, slice
 /// What every op file needs.
 mod prelude {
     pub use super::super::{
-        Graph, GraphError, Lowering, LoweringError, NodeId, Op, ShapeError, TensorType, Value, View,
+        Defined, Domain, Graph, GraphError, Lowering, LoweringError, NodeId, Op, ShapeError, TensorType, Value, View,
     };
+
+    /// Why an op that exists only backwards has no gradient of its own.
+    pub const SECOND_DERIVATIVE: &str = "its inputs: second derivatives are not built";
 
     /// Exactly so many inputs.
     pub fn count(inputs: &[&TensorType], wanted: usize, words: &'static str) -> Result<(), ShapeError> {

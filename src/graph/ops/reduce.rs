@@ -1,5 +1,6 @@
 //! Sums, means and maxima over one axis, which is removed.
 
+use super::super::Kinks;
 use super::prelude::*;
 use super::{binary, constant, divide, multiply, reshape, scale};
 use crate::kernel::elementwise::Binary;
@@ -35,6 +36,13 @@ impl Op for Reduce {
         }
         ty.shape.remove(self.axis);
         Ok(vec![ty])
+    }
+
+    fn domain(&self) -> Domain {
+        match self.reduction {
+            Reduction::Sum | Reduction::Mean => Domain::SMOOTH,
+            Reduction::Maximum => Domain::with_kinks(Kinks::AtTiesAlong(self.axis)),
+        }
     }
 
     /// A sum spreads its gradient; a mean spreads a part of it; a maximum gives it to the largest, ties shared.

@@ -31,6 +31,10 @@ impl Op for ScaledMaskedSoftmax {
         Ok(vec![inputs[0].clone()])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
+    }
+
     fn gradient(
         &self,
         graph: &mut Graph,
@@ -72,8 +76,12 @@ impl Op for ScaledMaskedSoftmaxBackward {
         Ok(vec![inputs[0].clone()])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::NotDifferentiable { what: SECOND_DERIVATIVE }
+    }
+
     fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
-        Err(GraphError::NoGradient { op: self.name(), what: "its inputs: second derivatives are not built" })
+        Err(GraphError::NoGradient { op: self.name(), what: SECOND_DERIVATIVE })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {

@@ -31,6 +31,11 @@ impl Op for Softmax {
         Ok(vec![inputs[0].clone()])
     }
 
+    /// What lies at or below -2^126 counts as masked: there the weight is 0 and so is its slope.
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
+    }
+
     fn gradient(
         &self,
         graph: &mut Graph,
@@ -66,8 +71,12 @@ impl Op for SoftmaxBackward {
         Ok(vec![inputs[0].clone()])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::NotDifferentiable { what: SECOND_DERIVATIVE }
+    }
+
     fn gradient(&self, _: &mut Graph, _: NodeId, _: &[Option<Value>]) -> Result<Vec<Option<Value>>, GraphError> {
-        Err(GraphError::NoGradient { op: self.name(), what: "its inputs: second derivatives are not built" })
+        Err(GraphError::NoGradient { op: self.name(), what: SECOND_DERIVATIVE })
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {

@@ -43,6 +43,10 @@ impl Op for Reshape {
         }
     }
 
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
+    }
+
     fn gradient(
         &self,
         graph: &mut Graph,
@@ -86,6 +90,10 @@ impl Op for Permute {
         Ok(vec![TensorType { shape, ..inputs[0].clone() }])
     }
 
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
+    }
+
     fn gradient(
         &self,
         graph: &mut Graph,
@@ -127,6 +135,10 @@ impl Op for Slice {
         }
         ty.shape[axis] = end - start;
         Ok(vec![ty])
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
     }
 
     fn gradient(
@@ -184,6 +196,10 @@ impl Op for Concat {
             ty.shape[self.axis] += other.shape[self.axis];
         }
         Ok(vec![ty])
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::SMOOTH
     }
 
     fn gradient(

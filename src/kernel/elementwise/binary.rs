@@ -1,41 +1,107 @@
 //! Operations of two tensors.
 
-use super::{exact, operations, power_error};
+use super::super::domain::{Defined, Domain, Kinks};
+use super::{exact, operations, power_error, truth};
 use crate::tape::rounding::OPERATIONS;
+
+const TIES: Domain = Domain::with_kinks(Kinks::AtTies);
+/// What nothing differentiates: a gradient, and powers whose exponent is a tensor.
+const NO_RULE: Domain = Domain::NotDifferentiable { what: "its inputs" };
 
 operations! {
     /// Operations `y = f(a, b)`. Comparisons and logic give 1 or 0; every value but 0 counts as true.
     pub enum Binary with arity 2 {
         /// a + b
-        Add = "add", "a + b", |a, b| a + b, |a, b| OPERATIONS * (a + b).abs();
+        Add = "add" {
+            wgsl: "a + b",
+            function: |a, b| a + b,
+            domain: Domain::SMOOTH,
+            error: |a, b| OPERATIONS * (a + b).abs(),
+        }
         /// a - b
-        Subtract = "subtract", "a - b", |a, b| a - b, |a, b| OPERATIONS * (a - b).abs();
+        Subtract = "subtract" {
+            wgsl: "a - b",
+            function: |a, b| a - b,
+            domain: Domain::SMOOTH,
+            error: |a, b| OPERATIONS * (a - b).abs(),
+        }
         /// a * b
-        Multiply = "multiply", "a * b", |a, b| a * b, |a, b| OPERATIONS * (a * b).abs();
+        Multiply = "multiply" {
+            wgsl: "a * b",
+            function: |a, b| a * b,
+            domain: Domain::SMOOTH,
+            error: |a, b| OPERATIONS * (a * b).abs(),
+        }
         /// a / b
-        Divide = "divide", "a / b", |a, b| a / b, |a, b| OPERATIONS * (a / b).abs();
+        Divide = "divide" {
+            wgsl: "a / b",
+            function: |a, b| a / b,
+            domain: Domain::smooth(&[Defined::Everywhere, Defined::NonZero]),
+            error: |a, b| OPERATIONS * (a / b).abs(),
+        }
         /// The smaller of both.
-        Minimum = "minimum", "min(a, b)", f64::min, exact;
+        Minimum = "minimum" {
+            wgsl: "min(a, b)",
+            function: W::min,
+            domain: TIES,
+            error: exact,
+        }
         /// The larger of both.
-        Maximum = "maximum", "max(a, b)", f64::max, exact;
+        Maximum = "maximum" {
+            wgsl: "max(a, b)",
+            function: W::max,
+            domain: TIES,
+            error: exact,
+        }
         /// The gradient of GELU's input: `a` is that input, `b` the gradient of the output.
-        GeluGradient = "gelu_gradient", "b * gelu_slope(a)", |a, b| b * super::unary::gelu_slope(a), |a, b| b.abs() * super::unary::gelu_slope_error(a);
+        GeluGradient = "gelu_gradient" {
+            wgsl: "b * gelu_slope(a)",
+            function: |a, b| b * super::unary::gelu_slope(a),
+            domain: NO_RULE,
+            error: |a, b| b.abs() * super::unary::gelu_slope_error(a),
+        }
         /// a < b
-        Less = "less", "select(vec4<f32>(0.0), vec4<f32>(1.0), a < b)", |a, b| f64::from(a < b), exact;
+        Less = "less" {
+            wgsl: "select(vec4<f32>(0.0), vec4<f32>(1.0), a < b)",
+            function: |a, b| truth(a < b),
+            domain: TIES,
+            error: exact,
+        }
         /// a <= b
-        LessEqual = "less_equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a <= b)", |a, b| f64::from(a <= b), exact;
+        LessEqual = "less_equal" {
+            wgsl: "select(vec4<f32>(0.0), vec4<f32>(1.0), a <= b)",
+            function: |a, b| truth(a <= b),
+            domain: TIES,
+            error: exact,
+        }
         /// a = b
-        Equal = "equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a == b)", |a, b| f64::from(a == b), exact;
+        Equal = "equal" {
+            wgsl: "select(vec4<f32>(0.0), vec4<f32>(1.0), a == b)",
+            function: |a, b| truth(a == b),
+            domain: TIES,
+            error: exact,
+        }
         /// a and b
-        And = "and",
-            "select(vec4<f32>(0.0), vec4<f32>(1.0), (a != vec4<f32>(0.0)) & (b != vec4<f32>(0.0)))",
-            |a, b| f64::from(a != 0.0 && b != 0.0), exact;
+        And = "and" {
+            wgsl: "select(vec4<f32>(0.0), vec4<f32>(1.0), (a != vec4<f32>(0.0)) & (b != vec4<f32>(0.0)))",
+            function: |a, b| truth(a != W::of(0.0) && b != W::of(0.0)),
+            domain: Domain::with_kinks(Kinks::AtZero),
+            error: exact,
+        }
         /// a or b
-        Or = "or",
-            "select(vec4<f32>(0.0), vec4<f32>(1.0), (a != vec4<f32>(0.0)) | (b != vec4<f32>(0.0)))",
-            |a, b| f64::from(a != 0.0 || b != 0.0), exact;
+        Or = "or" {
+            wgsl: "select(vec4<f32>(0.0), vec4<f32>(1.0), (a != vec4<f32>(0.0)) | (b != vec4<f32>(0.0)))",
+            function: |a, b| truth(a != W::of(0.0) || b != W::of(0.0)),
+            domain: Domain::with_kinks(Kinks::AtZero),
+            error: exact,
+        }
         /// a^b; negative a has a power where b is a whole number.
-        PowerOf = "power_of", "power(a, b)", f64::powf, power_error;
+        PowerOf = "power_of" {
+            wgsl: "power(a, b)",
+            function: W::powf,
+            domain: NO_RULE,
+            error: power_error,
+        }
     }
 }
 
@@ -66,7 +132,7 @@ mod tests {
             (Or, 0.0, 0.0, 0.0),
             (PowerOf, -2.0, 2.0, 4.0),
         ] {
-            assert_eq!((operation.row().function)(a, b), expected, "{}({a}, {b})", operation.name());
+            assert_eq!(operation.function()(a, b), expected, "{}({a}, {b})", operation.name());
         }
     }
 }

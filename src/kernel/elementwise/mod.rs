@@ -1,5 +1,6 @@
-//! The table of element-wise operations: for each a name, a WGSL expression over `vec4<f32>` and the same function in
-//! f64, with a bound on what f32 makes of it. The kernels [`unary`](super::unary) and [`binary`](super::binary) run its rows; other kernels may inline them.
+//! The table of element-wise operations: for each a name, a WGSL expression over `vec4<f32>`, the same function in Rust,
+//! where it may be differentiated, and a bound on what f32 makes of it. The kernels [`unary`](super::unary) and
+//! [`binary`](super::binary) run its rows; other kernels may inline them.
 //!
 //! Expressions may call the functions of [`piece::ELEMENTWISE`](super::piece::ELEMENTWISE), so that piece goes before
 //! any text that contains one.
@@ -10,6 +11,8 @@ mod unary;
 pub use binary::Binary;
 pub use unary::Unary;
 
+use super::domain::Domain;
+use crate::tape::Wide;
 use crate::tape::rounding::{OPERATIONS, of_exp, of_log};
 
 /// A row of the table.
@@ -21,8 +24,8 @@ pub struct Row {
     pub arity: usize,
     /// A WGSL expression of type `vec4<f32>`.
     pub expression: &'static str,
-    /// The same in f64: of `(x, constant)` or of `(a, b)`.
-    pub function: fn(f64, f64) -> f64,
+    /// Where it is defined and has kinks, whatever the constant.
+    pub domain: Domain,
     /// How far the expression may lie from the function in f32, of the same arguments; see [`crate::tape::rounding`].
     pub error: fn(f64, f64) -> f64,
 }
@@ -38,11 +41,24 @@ impl Row {
     }
 }
 
+/// 1 or 0.
+fn truth<W: Wide>(holds: bool) -> W {
+    W::of(if holds { 1.0 } else { 0.0 })
+}
+
 /// Declares the operations of one arity, a variant each, in the order of their numbers.
 macro_rules! operations {
     (
         $(#[$meta:meta])* pub enum $name:ident with arity $arity:literal {
-            $($(#[$row_meta:meta])* $variant:ident = $text:literal, $expression:literal, $function:expr, $error:expr;)+
+            $(
+                $(#[$row_meta:meta])*
+                $variant:ident = $text:literal {
+                    wgsl: $expression:literal,
+                    function: $function:expr,
+                    domain: $domain:expr,
+                    error: $error:expr,
+                }
+            )+
         }
     ) => {
         $(#[$meta])*
@@ -60,7 +76,7 @@ macro_rules! operations {
                 name: $text,
                 arity: $arity,
                 expression: $expression,
-                function: $function,
+                domain: $domain,
                 error: $error,
             }),+];
 
@@ -85,6 +101,13 @@ macro_rules! operations {
 
             pub const fn name(self) -> &'static str {
                 self.row().name
+            }
+
+            /// What the expression computes: of `(x, constant)` or of `(a, b)`.
+            pub fn function<W: $crate::tape::Wide>(self) -> fn(W, W) -> W {
+                match self {
+                    $(Self::$variant => $function),+
+                }
             }
 
             /// The row of a launch's operation number.

@@ -1,51 +1,138 @@
 //! Operations of one tensor and one constant.
 
-use super::{exact, operations, power_error};
+use super::super::domain::{Defined, Domain, Kinks};
+use super::{exact, operations, power_error, truth};
+use crate::tape::Wide;
 use crate::tape::rounding::{OPERATIONS, of_exp, of_log};
 
 /// sqrt(2 / pi)
 const GELU_ROOT: f64 = 0.797_884_560_802_865_4;
 const GELU_CUBIC: f64 = 0.044715;
 
+const KINK_AT_ZERO: Domain = Domain::with_kinks(Kinks::AtZero);
+
 operations! {
     /// Operations `y = f(x, constant)`. Most ignore the constant.
     pub enum Unary with arity 1 {
         /// x
-        Identity = "identity", "x", |x, _| x, exact;
+        Identity = "identity" {
+            wgsl: "x",
+            function: |x, _| x,
+            domain: Domain::SMOOTH,
+            error: exact,
+        }
         /// constant * x
-        Scale = "scale", "constant * x", |x, constant| constant * x, |x, constant| OPERATIONS * (constant * x).abs();
+        Scale = "scale" {
+            wgsl: "constant * x",
+            function: |x, constant| constant * x,
+            domain: Domain::SMOOTH,
+            error: |x, constant| OPERATIONS * (constant * x).abs(),
+        }
         /// x + constant
-        AddConstant = "add_constant", "x + constant", |x, constant| x + constant, |x, constant| OPERATIONS * (x.abs() + constant.abs());
+        AddConstant = "add_constant" {
+            wgsl: "x + constant",
+            function: |x, constant| x + constant,
+            domain: Domain::SMOOTH,
+            error: |x, constant| OPERATIONS * (x.abs() + constant.abs()),
+        }
         /// -x
-        Negate = "negate", "-x", |x, _| -x, exact;
+        Negate = "negate" {
+            wgsl: "-x",
+            function: |x, _| -x,
+            domain: Domain::SMOOTH,
+            error: exact,
+        }
         /// e^x
-        Exp = "exp", "exp(x)", |x, _| x.exp(), |x, _| x.exp() * of_exp(x);
+        Exp = "exp" {
+            wgsl: "exp(x)",
+            function: |x, _| x.exp(),
+            domain: Domain::SMOOTH,
+            error: |x, _| x.exp() * of_exp(x),
+        }
         /// Natural logarithm.
-        Log = "log", "log(x)", |x, _| x.ln(), |x, _| of_log(x.ln());
+        Log = "log" {
+            wgsl: "log(x)",
+            function: |x, _| x.ln(),
+            domain: Domain::POSITIVE,
+            error: |x, _| of_log(x.ln()),
+        }
         /// Square root.
-        Sqrt = "sqrt", "sqrt(x)", |x, _| x.sqrt(), |x, _| OPERATIONS * x.sqrt();
+        Sqrt = "sqrt" {
+            wgsl: "sqrt(x)",
+            function: |x, _| x.sqrt(),
+            domain: Domain::POSITIVE,
+            error: |x, _| 2.0 * OPERATIONS * x.sqrt(),
+        }
         /// 1 / x
-        Reciprocal = "reciprocal", "1.0 / x", |x, _| 1.0 / x, |x, _| OPERATIONS / x.abs();
+        Reciprocal = "reciprocal" {
+            wgsl: "1.0 / x",
+            function: |x, _| W::of(1.0) / x,
+            domain: Domain::smooth(&[Defined::NonZero]),
+            error: |x, _| OPERATIONS / x.abs(),
+        }
         /// |x|
-        Absolute = "absolute", "abs(x)", |x, _| x.abs(), exact;
+        Absolute = "absolute" {
+            wgsl: "abs(x)",
+            function: |x, _| x.abs(),
+            domain: KINK_AT_ZERO,
+            error: exact,
+        }
         /// Hyperbolic tangent. In WGSL its argument is bounded: some drivers overflow beyond +-44.
-        Tanh = "tanh", "tanh(clamp(x, vec4<f32>(-10.0), vec4<f32>(10.0)))", |x, _| x.tanh(), |x, _| 2.0 * OPERATIONS * (1.0 + x.abs().min(10.0));
+        Tanh = "tanh" {
+            wgsl: "tanh(clamp(x, vec4<f32>(-10.0), vec4<f32>(10.0)))",
+            function: |x, _| x.tanh(),
+            domain: Domain::SMOOTH,
+            error: |x, _| 2.0 * OPERATIONS * (1.0 + x.abs().min(10.0)),
+        }
         /// 1 / (1 + e^-x)
-        Sigmoid = "sigmoid", "sigmoid(x)", |x, _| 1.0 / (1.0 + (-x).exp()), |x, _| sigmoid_error(x);
+        Sigmoid = "sigmoid" {
+            wgsl: "sigmoid(x)",
+            function: |x, _| W::of(1.0) / (W::of(1.0) + (-x).exp()),
+            domain: Domain::SMOOTH,
+            error: |x, _| sigmoid_error(x),
+        }
         /// max(x, 0); NaN stays NaN.
-        Relu = "relu", "select(x, vec4<f32>(0.0), x < vec4<f32>(0.0))", |x, _| if x < 0.0 { 0.0 } else { x }, exact;
+        Relu = "relu" {
+            wgsl: "select(x, vec4<f32>(0.0), x < vec4<f32>(0.0))",
+            function: |x, _| { if x < W::of(0.0) { W::of(0.0) } else { x } },
+            domain: KINK_AT_ZERO,
+            error: exact,
+        }
         /// GELU in its tanh form (Hendrycks and Gimpel 2016, section 2).
-        Gelu = "gelu", "gelu(x)", |x, _| {
-            0.5 * x * (1.0 + (GELU_ROOT * (x + GELU_CUBIC * x * x * x)).tanh())
-        }, |x, _| gelu_error(x);
+        Gelu = "gelu" {
+            wgsl: "gelu(x)",
+            function: |x, _| W::of(0.5) * x * (W::of(1.0) + gelu_tanh(x)),
+            domain: Domain::SMOOTH,
+            error: |x, _| gelu_error(x),
+        }
         /// x * x
-        Square = "square", "x * x", |x, _| x * x, |x, _| OPERATIONS * x * x;
+        Square = "square" {
+            wgsl: "x * x",
+            function: |x, _| x * x,
+            domain: Domain::SMOOTH,
+            error: |x, _| OPERATIONS * x * x,
+        }
         /// -1, 0 or 1.
-        Sign = "sign", "sign(x)", |x, _| if x == 0.0 { 0.0 } else { x.signum() }, exact;
+        Sign = "sign" {
+            wgsl: "sign(x)",
+            function: |x, _| { if x == W::of(0.0) { W::of(0.0) } else { x.signum() } },
+            domain: KINK_AT_ZERO,
+            error: exact,
+        }
         /// 1 where x > 0, else 0.
-        Step = "step", "select(vec4<f32>(0.0), vec4<f32>(1.0), x > vec4<f32>(0.0))", |x, _| f64::from(x > 0.0), exact;
+        Step = "step" {
+            wgsl: "select(vec4<f32>(0.0), vec4<f32>(1.0), x > vec4<f32>(0.0))",
+            function: |x, _| truth(x > W::of(0.0)),
+            domain: KINK_AT_ZERO,
+            error: exact,
+        }
         /// x^constant; negative x has a power where the constant is a whole number.
-        Power = "power", "power(x, vec4<f32>(constant))", f64::powf, power_error;
+        Power = "power" {
+            wgsl: "power(x, vec4<f32>(constant))",
+            function: W::powf,
+            domain: Domain::POSITIVE,
+            error: power_error,
+        }
     }
 }
 
@@ -88,14 +175,20 @@ pub(super) fn gelu_slope_error(x: f64) -> f64 {
     gate * (error + OPERATIONS) + bend * of_bend + 100.0 * (f64::EPSILON + VANISHING)
 }
 
+/// tanh(sqrt(2 / pi) (x + 0.044715 x^3))
+fn gelu_tanh<W: Wide>(x: W) -> W {
+    (W::of(GELU_ROOT) * (x + W::of(GELU_CUBIC) * x * x * x)).tanh()
+}
+
 /// d gelu(x) / dx.
-pub(super) fn gelu_slope(x: f64) -> f64 {
-    let tanh = (GELU_ROOT * (x + GELU_CUBIC * x * x * x)).tanh();
-    let inner = GELU_ROOT * (1.0 + 3.0 * GELU_CUBIC * x * x);
-    let sech_squared = 1.0 - tanh * tanh;
+pub(super) fn gelu_slope<W: Wide>(x: W) -> W {
+    let [zero, half, one] = [0.0, 0.5, 1.0].map(W::of);
+    let tanh = gelu_tanh(x);
+    let inner = W::of(GELU_ROOT) * (one + W::of(3.0 * GELU_CUBIC) * x * x);
+    let sech_squared = one - tanh * tanh;
     // A saturated tanh ends the product before x^3 can overflow.
-    let bend = if sech_squared == 0.0 { 0.0 } else { 0.5 * x * sech_squared * inner };
-    0.5 * (1.0 + tanh) + bend
+    let bend = if sech_squared == zero { zero } else { half * x * sech_squared * inner };
+    half * (one + tanh) + bend
 }
 
 #[cfg(test)]
@@ -103,7 +196,7 @@ mod tests {
     use super::*;
 
     fn evaluate(operation: Unary, x: f64, constant: f64) -> f64 {
-        (operation.row().function)(x, constant)
+        operation.function()(x, constant)
     }
 
     #[test]
