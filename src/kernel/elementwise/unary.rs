@@ -23,7 +23,7 @@ operations! {
         /// Natural logarithm.
         Log = "log", "log(x)", |x, _| x.ln(), |x, _| of_log(x.ln());
         /// Square root.
-        Sqrt = "sqrt", "sqrt(x)", |x, _| x.sqrt(), |x, _| OPERATIONS * x.sqrt();
+        Sqrt = "sqrt", "sqrt(x)", |x, _| x.sqrt(), |x, _| 2.0 * OPERATIONS * x.sqrt();
         /// 1 / x
         Reciprocal = "reciprocal", "1.0 / x", |x, _| 1.0 / x, |x, _| OPERATIONS / x.abs();
         /// |x|
