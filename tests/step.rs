@@ -16,11 +16,13 @@ use headlight::train::Preset;
 use headlight::train::settings::{AttentionKind, Settings};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+type Check = Box<dyn FnOnce(&Arc<Gpu>) -> Result<(), Failed> + Send>;
+
 fn main() {
     let arguments = Arguments::from_args();
     let gpu = device::open();
     let mut trials = Vec::new();
-    let mut add = |name: String, check: Box<dyn FnOnce(&Arc<Gpu>) -> Result<(), Failed> + Send>| {
+    let mut add = |name: String, check: Check| {
         let (device, missing) = (gpu.clone(), gpu.is_none());
         let on_device = move || device.as_ref().map_or(Err("there is no adapter".into()), check);
         trials.push(Trial::test(name, on_device).with_ignored_flag(missing));

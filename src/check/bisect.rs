@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::launch::{Element, LaunchName, LaunchResult, Written, judge};
+use super::launch::{Element, LaunchName, LaunchResult, Written, judge, written_buffers};
 use super::training_step::{Fill, StepError, TrainingStep, contents, device_contents};
 use crate::gpu::{Gpu, Pipelines};
 use crate::tape::{BufferId, CpuExecutor, HostBuffer, Launch, Segment, Tape, TapeError};
@@ -74,11 +74,6 @@ fn larger(one: Option<Drift>, other: Option<Drift>) -> Option<Drift> {
     }
 }
 
-/// The buffers that a launch writes.
-pub(super) fn written_buffers(launch: &Launch) -> impl Iterator<Item = BufferId> {
-    launch.kernel.writes.iter().map(|&operand| launch.operands[operand].buffer)
-}
-
 /// The launches of a segment in as few parts as let each buffer be written once in a part: what a launch wrote is then
 /// still there when its part is done.
 fn parts(segment: &Segment) -> Vec<Segment> {
@@ -132,15 +127,15 @@ impl TrainingStep {
                     place += 1;
                     let name = LaunchName::new(place, &part.name, launch);
                     let bounds = shadow.error_bounds(launch);
-                    let mut written = Vec::new();
-                    for buffer in written_buffers(launch) {
-                        let (before, found) = (contents(&shadow, buffer)?, device_contents(&gpu, buffer).await?);
-                        written.push(Written { expected: before.clone(), before, found });
-                    }
+                    let before: Vec<_> = written_buffers(launch)
+                        .map(|buffer| contents(&shadow, buffer))
+                        .collect::<Result<_, TapeError>>()?;
                     shadow.run_launch(launch);
                     cpu.run_launch(launch);
-                    for (written, buffer) in written.iter_mut().zip(written_buffers(launch)) {
-                        written.expected = contents(&shadow, buffer)?;
+                    let mut written = Vec::with_capacity(before.len());
+                    for (before, buffer) in before.into_iter().zip(written_buffers(launch)) {
+                        let (expected, found) = (contents(&shadow, buffer)?, device_contents(&gpu, buffer).await?);
+                        written.push(Written { before, expected, found });
                     }
                     let judged = judge(name.clone(), launch, tape, &written, &bounds);
                     if judged.misses > 0

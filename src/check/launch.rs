@@ -2,7 +2,7 @@
 //! left alone.
 
 use super::UNTOUCHED;
-use crate::tape::{HostBuffer, Launch, Tape, Tolerance};
+use crate::tape::{BufferId, HostBuffer, Launch, Tape, Tolerance};
 
 /// Which launch of a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +57,11 @@ impl LaunchResult {
     pub fn passed(&self) -> bool {
         self.misses == 0 && self.bad_reference.is_none()
     }
+}
+
+/// The buffers that a launch writes.
+pub(super) fn written_buffers(launch: &Launch) -> impl Iterator<Item = BufferId> {
+    launch.kernel.writes.iter().map(|&operand| launch.operands[operand].buffer)
 }
 
 /// One written operand of a launch: its contents before, what the twin makes of them, and what the GPU did.

@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use super::launch::{Element, LaunchName, LaunchResult, Written, judge};
+use super::launch::{Element, LaunchName, LaunchResult, Written, judge, written_buffers};
 use super::training_step::{Fill, StepError, TrainingStep, contents, device_contents};
 use crate::gpu::{Gpu, Pipelines};
-use crate::tape::{Segment, Tape, Tolerance};
+use crate::tape::{Segment, Tape, TapeError, Tolerance};
 
 /// What an element of a gradient may be off by, in proportion to the largest value of its tensor.
 pub const GRADIENT_TOLERANCE: f64 = 1e-5;
@@ -124,20 +124,18 @@ impl TrainingStep {
             let earlier: usize = tape.segments[..pass.segment].iter().map(|segment| segment.launches.len()).sum();
             let segment = &tape.segments[pass.segment];
             for (index, launch) in segment.launches.iter().enumerate() {
-                let buffers: Vec<_> = launch.kernel.writes.iter().map(|&at| launch.operands[at].buffer).collect();
+                let buffers: Vec<_> = written_buffers(launch).collect();
                 let bounds = cpu.error_bounds(launch);
-                let mut written = Vec::with_capacity(buffers.len());
-                for &buffer in &buffers {
-                    let before = contents(&cpu, buffer)?;
-                    written.push(Written { expected: before.clone(), found: before.clone(), before });
-                }
+                let before: Vec<_> =
+                    buffers.iter().map(|&buffer| contents(&cpu, buffer)).collect::<Result<_, TapeError>>()?;
                 cpu.run_launch(launch);
                 gpu.run(earlier + index)?;
-                for (written, &buffer) in written.iter_mut().zip(&buffers) {
-                    written.expected = contents(&cpu, buffer)?;
-                    written.found = device_contents(&gpu, buffer).await?;
+                let mut written = Vec::with_capacity(buffers.len());
+                for (before, &buffer) in before.into_iter().zip(&buffers) {
+                    let (expected, found) = (contents(&cpu, buffer)?, device_contents(&gpu, buffer).await?);
                     // The next launch begins with the same inputs on both.
-                    gpu.fill(buffer, &written.expected)?;
+                    gpu.fill(buffer, &expected)?;
+                    written.push(Written { before, expected, found });
                 }
                 let name = LaunchName::new(results.len() + 1, &segment.name, launch);
                 results.push(judge(name, launch, tape, &written, &bounds));
@@ -186,7 +184,6 @@ impl TrainingStep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::bisect::written_buffers;
     use crate::gpu::Profile;
     use crate::tape::HostBuffer;
     use crate::train::Preset;
@@ -233,17 +230,6 @@ mod tests {
                         HostBuffer::Words(_) => false,
                     });
                     assert_eq!(result.misses > 0, shows, "operand {off:?} of {:?}", result.launch);
-                    if std::env::var_os("SHOW").is_some() && off.is_some() {
-                        println!(
-                            "SHOW {}/{} {off:?} {}: {} of {} {:?}",
-                            result.launch.kernel,
-                            result.launch.design,
-                            result.launch.label,
-                            result.misses,
-                            result.compared,
-                            result.worst.map(|w| w.share)
-                        );
-                    }
                 }
             }
         }

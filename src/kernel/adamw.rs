@@ -178,9 +178,10 @@ impl KernelDefinition for AdamW {
             let m =
                 (parameters.beta1 * first_moment[index].to_f64()).abs() + (parameters.one_minus_beta1 * gradient).abs();
             let v = parameters.beta2 * second_moment[index].to_f64() + parameters.one_minus_beta2 * gradient * gradient;
-            // The terms of the first moment may cancel; what their rounding leaves is divided like the moment itself.
+            // The terms of the first moment may cancel; what their rounding leaves is divided like the moment itself. There
+            // are three divisions and two roots.
             let update = step_size * m / (v.sqrt() / root_of_correction2 + parameters.epsilon);
-            bounds[0][index] = OPERATIONS * (parameter[index].to_f64().abs() + 3.0 * update);
+            bounds[0][index] = OPERATIONS * (parameter[index].to_f64().abs() + 6.0 * update);
             bounds[1][index] = OPERATIONS * m;
             bounds[2][index] = OPERATIONS * v;
         }

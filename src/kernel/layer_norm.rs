@@ -136,7 +136,7 @@ impl KernelDefinition for LayerNorm {
             for (bound, ((value, weight), bias)) in bounds[0][row * width..].iter_mut().zip(scaled) {
                 let (value, weight) = (value.to_f64(), weight.to_f64());
                 let of_normal =
-                    rstd * (deviation_error(value) + 2.0 * UNIT * magnitude) + of_rstd * rstd * (value - mean).abs();
+                    rstd * (deviation_error(value) + 4.0 * UNIT * magnitude) + of_rstd * rstd * (value - mean).abs();
                 *bound = of_normal * weight.abs()
                     + OPERATIONS * (rstd * (value - mean) * weight).abs()
                     + OPERATIONS * bias.to_f64().abs();
