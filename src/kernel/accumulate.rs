@@ -2,7 +2,7 @@
 
 use super::piece;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -63,10 +63,10 @@ impl KernelDefinition for Accumulate {
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (x, scalars, mut sum) = (operands.real(0), operands.real(1), operands.real_mut(2));
-        let first = scalars[0].to_f64() != 0.0;
+        let first = scalars[0].wide() != S::Wide::of(0.0);
         let count = parameters.count as usize;
         for (sum, x) in sum[..count].iter_mut().zip(&x[..count]) {
-            *sum = if first { *x } else { S::from_f64(sum.to_f64() + x.to_f64()) };
+            *sum = if first { *x } else { S::narrow(sum.wide() + x.wide()) };
         }
     }
 

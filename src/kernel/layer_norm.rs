@@ -5,7 +5,7 @@ use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -106,17 +106,18 @@ impl KernelDefinition for LayerNorm {
         let (x, weight, bias) = (operands.real(0), operands.real(1), operands.real(2));
         let (mut y, mut statistics) = (operands.real_mut(3), operands.real_mut(4));
         let (rows, width) = (parameters.rows as usize, parameters.width as usize);
+        let count = S::Wide::of(width as f64);
         for row in 0..rows {
             let x = &x[row * width..][..width];
-            let mean = x.iter().map(|value| value.to_f64()).sum::<f64>() / width as f64;
-            let squares = x.iter().map(|value| (value.to_f64() - mean) * (value.to_f64() - mean)).sum::<f64>();
-            let rstd = 1.0 / (squares / width as f64 + parameters.epsilon).sqrt();
+            let mean = x.iter().map(|value| value.wide()).sum::<S::Wide>() / count;
+            let squares = x.iter().map(|value| (value.wide() - mean) * (value.wide() - mean)).sum::<S::Wide>();
+            let rstd = S::Wide::of(1.0) / (squares / count + S::Wide::of(parameters.epsilon)).sqrt();
             let scaled = x.iter().zip(&weight[..width]).zip(&bias[..width]);
             for (y, ((value, weight), bias)) in y[row * width..][..width].iter_mut().zip(scaled) {
-                *y = S::from_f64((value.to_f64() - mean) * rstd * weight.to_f64() + bias.to_f64());
+                *y = S::narrow((value.wide() - mean) * rstd * weight.wide() + bias.wide());
             }
-            statistics[row] = S::from_f64(mean);
-            statistics[rows + row] = S::from_f64(rstd);
+            statistics[row] = S::narrow(mean);
+            statistics[rows + row] = S::narrow(rstd);
         }
     }
 

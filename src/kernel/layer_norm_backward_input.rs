@@ -4,7 +4,7 @@ use super::layer_norm::{SHAPES, bounded, rows_of_every_kind, whole_vec4};
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -93,21 +93,22 @@ impl KernelDefinition for LayerNormBackwardInput {
         let (x, weight, output_gradient) = (operands.real(0), operands.real(1), operands.real(2));
         let (statistics, mut input_gradient) = (operands.real(3), operands.real_mut(4));
         let (rows, width) = (parameters.rows as usize, parameters.width as usize);
+        let count = S::Wide::of(width as f64);
         for row in 0..rows {
-            let (mean, rstd) = (statistics[row].to_f64(), statistics[rows + row].to_f64());
+            let (mean, rstd) = (statistics[row].wide(), statistics[rows + row].wide());
             // (g, n) of each element.
             let elements = || {
                 let x = &x[row * width..][..width];
                 let output_gradient = &output_gradient[row * width..][..width];
                 x.iter().zip(output_gradient).zip(&weight[..width]).map(move |((x, output_gradient), weight)| {
-                    (output_gradient.to_f64() * weight.to_f64(), (x.to_f64() - mean) * rstd)
+                    (output_gradient.wide() * weight.wide(), (x.wide() - mean) * rstd)
                 })
             };
-            let gradient_mean = elements().map(|(gradient, _)| gradient).sum::<f64>() / width as f64;
-            let product_mean = elements().map(|(gradient, normal)| gradient * normal).sum::<f64>() / width as f64;
+            let gradient_mean = elements().map(|(gradient, _)| gradient).sum::<S::Wide>() / count;
+            let product_mean = elements().map(|(gradient, normal)| gradient * normal).sum::<S::Wide>() / count;
             let input_gradient = &mut input_gradient[row * width..][..width];
             for (input_gradient, (gradient, normal)) in input_gradient.iter_mut().zip(elements()) {
-                *input_gradient = S::from_f64(rstd * (gradient - gradient_mean - normal * product_mean));
+                *input_gradient = S::narrow(rstd * (gradient - gradient_mean - normal * product_mean));
             }
         }
     }

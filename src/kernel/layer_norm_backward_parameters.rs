@@ -6,7 +6,7 @@ use super::loop_limit;
 use super::piece;
 use crate::gpu::Piece;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -105,18 +105,18 @@ impl KernelDefinition for LayerNormBackwardParameters {
         let (x, output_gradient, statistics) = (operands.real(0), operands.real(1), operands.real(2));
         let (mut weight_gradient, mut bias_gradient) = (operands.real_mut(3), operands.real_mut(4));
         let (rows, width) = (parameters.rows as usize, parameters.width as usize);
-        let mut sums = vec![(0.0, 0.0); width];
+        let mut sums = vec![(S::Wide::of(0.0), S::Wide::of(0.0)); width];
         for row in 0..rows {
-            let (mean, rstd) = (statistics[row].to_f64(), statistics[rows + row].to_f64());
+            let (mean, rstd) = (statistics[row].wide(), statistics[rows + row].wide());
             let elements = x[row * width..][..width].iter().zip(&output_gradient[row * width..][..width]);
             for ((weight_sum, bias_sum), (x, gradient)) in sums.iter_mut().zip(elements) {
-                *weight_sum += gradient.to_f64() * (x.to_f64() - mean) * rstd;
-                *bias_sum += gradient.to_f64();
+                *weight_sum += gradient.wide() * (x.wide() - mean) * rstd;
+                *bias_sum += gradient.wide();
             }
         }
         for (column, (weight_sum, bias_sum)) in sums.into_iter().enumerate() {
-            weight_gradient[column] = S::from_f64(weight_sum);
-            bias_gradient[column] = S::from_f64(bias_sum);
+            weight_gradient[column] = S::narrow(weight_sum);
+            bias_gradient[column] = S::narrow(bias_sum);
         }
     }
 

@@ -5,7 +5,7 @@ use super::softmax::{columns_in_fours, columns_of_four, rows_in_fours, shapes};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -144,19 +144,19 @@ impl KernelDefinition for SoftmaxBackward {
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (y, dy, mut dx) = (operands.real(0), operands.real(1), operands.real_mut(2));
         let (length, inner) = (parameters.length as usize, parameters.inner as usize);
-        let mut dot = vec![0.0; inner];
+        let mut dot = vec![S::Wide::of(0.0); inner];
         for outer in 0..parameters.outer as usize {
             let all = outer * length * inner..(outer + 1) * length * inner;
-            dot.fill(0.0);
+            dot.fill(S::Wide::of(0.0));
             for (y, dy) in y[all.clone()].chunks_exact(inner).zip(dy[all.clone()].chunks_exact(inner)) {
                 for column in 0..inner {
-                    dot[column] += y[column].to_f64() * dy[column].to_f64();
+                    dot[column] += y[column].wide() * dy[column].wide();
                 }
             }
             let rows = y[all.clone()].chunks_exact(inner).zip(dy[all.clone()].chunks_exact(inner));
             for (dx, (y, dy)) in dx[all].chunks_exact_mut(inner).zip(rows) {
                 for column in 0..inner {
-                    dx[column] = S::from_f64(y[column].to_f64() * (dy[column].to_f64() - dot[column]));
+                    dx[column] = S::narrow(y[column].wide() * (dy[column].wide() - dot[column]));
                 }
             }
         }

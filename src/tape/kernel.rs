@@ -2,8 +2,9 @@
 
 use std::any::Any;
 
+use super::arithmetic::{Plain, Real};
 use super::case::Case;
-use super::host_buffer::{Operands, Real};
+use super::host_buffer::Operands;
 use super::parameters::{FieldLayout, KernelParameters};
 use crate::gpu::{AdapterKind, Constant, Piece, Profile, ShaderError, ShaderSource, Target};
 
@@ -60,7 +61,7 @@ pub trait KernelDefinition: 'static {
     const WRITES: &'static [usize];
 
     fn designs() -> &'static [Design<Self::Parameters>];
-    /// The textbook formula, in f64, over whatever the buffers store.
+    /// The textbook formula over whatever the buffers store, computed in what belongs to that: f64, except for [`Plain`].
     fn twin<S: Real>(parameters: &Self::Parameters, operands: &Operands<'_, S>);
     fn cost(parameters: &Self::Parameters) -> Cost;
     /// The launches on which every design must equal the twin, element by element.
@@ -75,6 +76,7 @@ pub struct Kernel {
     pub writes: &'static [usize],
     pub twin_f32: fn(&dyn Any, &Operands<'_, f32>),
     pub twin_f64: fn(&dyn Any, &Operands<'_, f64>),
+    pub twin_plain: fn(&dyn Any, &Operands<'_, Plain>),
     pub cost: fn(&dyn Any) -> Cost,
     pub designs: fn() -> Vec<DesignInfo>,
     pub cases: fn() -> Vec<Case>,
@@ -115,6 +117,7 @@ impl Kernel {
             writes: K::WRITES,
             twin_f32: |any, operands| K::twin(parameters(any), operands),
             twin_f64: |any, operands| K::twin(parameters(any), operands),
+            twin_plain: |any, operands| K::twin(parameters(any), operands),
             cost: |any| K::cost(parameters(any)),
             designs: || K::designs().iter().map(DesignInfo::of).collect(),
             cases: K::cases,

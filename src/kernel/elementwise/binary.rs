@@ -1,6 +1,6 @@
 //! Operations of two tensors.
 
-use super::operations;
+use super::{operations, truth};
 
 operations! {
     /// Operations `y = f(a, b)`. Comparisons and logic give 1 or 0; every value but 0 counts as true.
@@ -14,27 +14,27 @@ operations! {
         /// a / b
         Divide = "divide", "a / b", |a, b| a / b;
         /// The smaller of both.
-        Minimum = "minimum", "min(a, b)", f64::min;
+        Minimum = "minimum", "min(a, b)", W::min;
         /// The larger of both.
-        Maximum = "maximum", "max(a, b)", f64::max;
+        Maximum = "maximum", "max(a, b)", W::max;
         /// The gradient of GELU's input: `a` is that input, `b` the gradient of the output.
         GeluGradient = "gelu_gradient", "b * gelu_slope(a)", |a, b| b * super::unary::gelu_slope(a);
         /// a < b
-        Less = "less", "select(vec4<f32>(0.0), vec4<f32>(1.0), a < b)", |a, b| f64::from(a < b);
+        Less = "less", "select(vec4<f32>(0.0), vec4<f32>(1.0), a < b)", |a, b| truth(a < b);
         /// a <= b
-        LessEqual = "less_equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a <= b)", |a, b| f64::from(a <= b);
+        LessEqual = "less_equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a <= b)", |a, b| truth(a <= b);
         /// a = b
-        Equal = "equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a == b)", |a, b| f64::from(a == b);
+        Equal = "equal", "select(vec4<f32>(0.0), vec4<f32>(1.0), a == b)", |a, b| truth(a == b);
         /// a and b
         And = "and",
             "select(vec4<f32>(0.0), vec4<f32>(1.0), (a != vec4<f32>(0.0)) & (b != vec4<f32>(0.0)))",
-            |a, b| f64::from(a != 0.0 && b != 0.0);
+            |a, b| truth(a != W::of(0.0) && b != W::of(0.0));
         /// a or b
         Or = "or",
             "select(vec4<f32>(0.0), vec4<f32>(1.0), (a != vec4<f32>(0.0)) | (b != vec4<f32>(0.0)))",
-            |a, b| f64::from(a != 0.0 || b != 0.0);
+            |a, b| truth(a != W::of(0.0) || b != W::of(0.0));
         /// a^b; negative a has a power where b is a whole number.
-        PowerOf = "power_of", "power(a, b)", f64::powf;
+        PowerOf = "power_of", "power(a, b)", W::powf;
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
             (Or, 0.0, 0.0, 0.0),
             (PowerOf, -2.0, 2.0, 4.0),
         ] {
-            assert_eq!((operation.row().function)(a, b), expected, "{}({a}, {b})", operation.name());
+            assert_eq!(operation.function()(a, b), expected, "{}({a}, {b})", operation.name());
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The table of element-wise operations: for each a name, a WGSL expression over `vec4<f32>` and the same function in
-//! f64. The kernels [`unary`](super::unary) and [`binary`](super::binary) run its rows; other kernels may inline them.
+//! Rust. The kernels [`unary`](super::unary) and [`binary`](super::binary) run its rows; other kernels may inline them.
 //!
 //! Expressions may call the functions of [`piece::ELEMENTWISE`](super::piece::ELEMENTWISE), so that piece goes before
 //! any text that contains one.
@@ -10,6 +10,8 @@ mod unary;
 pub use binary::Binary;
 pub use unary::Unary;
 
+use crate::tape::Wide;
+
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -19,8 +21,6 @@ pub struct Row {
     pub arity: usize,
     /// A WGSL expression of type `vec4<f32>`.
     pub expression: &'static str,
-    /// The same in f64: of `(x, constant)` or of `(a, b)`.
-    pub function: fn(f64, f64) -> f64,
 }
 
 impl Row {
@@ -32,6 +32,11 @@ impl Row {
         };
         format!("// {}\nfn apply({parameters}) -> vec4<f32> {{\n    return {};\n}}\n", self.name, self.expression)
     }
+}
+
+/// 1 or 0.
+fn truth<W: Wide>(holds: bool) -> W {
+    W::of(if holds { 1.0 } else { 0.0 })
 }
 
 /// Declares the operations of one arity, a variant each, in the order of their numbers.
@@ -56,7 +61,6 @@ macro_rules! operations {
                 name: $text,
                 arity: $arity,
                 expression: $expression,
-                function: $function,
             }),+];
 
             /// The number by which a launch names the operation.
@@ -80,6 +84,13 @@ macro_rules! operations {
 
             pub const fn name(self) -> &'static str {
                 self.row().name
+            }
+
+            /// What the expression computes: of `(x, constant)` or of `(a, b)`.
+            pub fn function<W: $crate::tape::Wide>(self) -> fn(W, W) -> W {
+                match self {
+                    $(Self::$variant => $function),+
+                }
             }
 
             /// The row of a launch's operation number.

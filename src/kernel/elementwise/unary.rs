@@ -1,6 +1,7 @@
 //! Operations of one tensor and one constant.
 
-use super::operations;
+use super::{operations, truth};
+use crate::tape::Wide;
 
 /// sqrt(2 / pi)
 const GELU_ROOT: f64 = 0.797_884_560_802_865_4;
@@ -24,38 +25,48 @@ operations! {
         /// Square root.
         Sqrt = "sqrt", "sqrt(x)", |x, _| x.sqrt();
         /// 1 / x
-        Reciprocal = "reciprocal", "1.0 / x", |x, _| 1.0 / x;
+        Reciprocal = "reciprocal", "1.0 / x", |x, _| W::of(1.0) / x;
         /// |x|
         Absolute = "absolute", "abs(x)", |x, _| x.abs();
         /// Hyperbolic tangent. In WGSL its argument is bounded: some drivers overflow beyond +-44.
         Tanh = "tanh", "tanh(clamp(x, vec4<f32>(-10.0), vec4<f32>(10.0)))", |x, _| x.tanh();
         /// 1 / (1 + e^-x)
-        Sigmoid = "sigmoid", "sigmoid(x)", |x, _| 1.0 / (1.0 + (-x).exp());
+        Sigmoid = "sigmoid", "sigmoid(x)", |x, _| W::of(1.0) / (W::of(1.0) + (-x).exp());
         /// max(x, 0); NaN stays NaN.
-        Relu = "relu", "select(x, vec4<f32>(0.0), x < vec4<f32>(0.0))", |x, _| if x < 0.0 { 0.0 } else { x };
+        Relu = "relu", "select(x, vec4<f32>(0.0), x < vec4<f32>(0.0))", |x, _| {
+            if x < W::of(0.0) { W::of(0.0) } else { x }
+        };
         /// GELU in its tanh form (Hendrycks and Gimpel 2016, section 2).
         Gelu = "gelu", "gelu(x)", |x, _| {
-            0.5 * x * (1.0 + (GELU_ROOT * (x + GELU_CUBIC * x * x * x)).tanh())
+            W::of(0.5) * x * (W::of(1.0) + gelu_tanh(x))
         };
         /// x * x
         Square = "square", "x * x", |x, _| x * x;
         /// -1, 0 or 1.
-        Sign = "sign", "sign(x)", |x, _| if x == 0.0 { 0.0 } else { x.signum() };
+        Sign = "sign", "sign(x)", |x, _| {
+            if x == W::of(0.0) { W::of(0.0) } else { x.signum() }
+        };
         /// 1 where x > 0, else 0.
-        Step = "step", "select(vec4<f32>(0.0), vec4<f32>(1.0), x > vec4<f32>(0.0))", |x, _| f64::from(x > 0.0);
+        Step = "step", "select(vec4<f32>(0.0), vec4<f32>(1.0), x > vec4<f32>(0.0))", |x, _| truth(x > W::of(0.0));
         /// x^constant; negative x has a power where the constant is a whole number.
-        Power = "power", "power(x, vec4<f32>(constant))", f64::powf;
+        Power = "power", "power(x, vec4<f32>(constant))", W::powf;
     }
 }
 
+/// tanh(sqrt(2 / pi) (x + 0.044715 x^3))
+fn gelu_tanh<W: Wide>(x: W) -> W {
+    (W::of(GELU_ROOT) * (x + W::of(GELU_CUBIC) * x * x * x)).tanh()
+}
+
 /// d gelu(x) / dx.
-pub(super) fn gelu_slope(x: f64) -> f64 {
-    let tanh = (GELU_ROOT * (x + GELU_CUBIC * x * x * x)).tanh();
-    let inner = GELU_ROOT * (1.0 + 3.0 * GELU_CUBIC * x * x);
-    let sech_squared = 1.0 - tanh * tanh;
+pub(super) fn gelu_slope<W: Wide>(x: W) -> W {
+    let [zero, half, one] = [0.0, 0.5, 1.0].map(W::of);
+    let tanh = gelu_tanh(x);
+    let inner = W::of(GELU_ROOT) * (one + W::of(3.0 * GELU_CUBIC) * x * x);
+    let sech_squared = one - tanh * tanh;
     // A saturated tanh ends the product before x^3 can overflow.
-    let bend = if sech_squared == 0.0 { 0.0 } else { 0.5 * x * sech_squared * inner };
-    0.5 * (1.0 + tanh) + bend
+    let bend = if sech_squared == zero { zero } else { half * x * sech_squared * inner };
+    half * (one + tanh) + bend
 }
 
 #[cfg(test)]
@@ -63,7 +74,7 @@ mod tests {
     use super::*;
 
     fn evaluate(operation: Unary, x: f64, constant: f64) -> f64 {
-        (operation.row().function)(x, constant)
+        operation.function()(x, constant)
     }
 
     #[test]
