@@ -4,7 +4,7 @@ use super::piece;
 use crate::tape::MutantKind::{Accumulator, Index, Tile};
 use crate::tape::rounding::OPERATIONS;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -70,10 +70,10 @@ impl KernelDefinition for Accumulate {
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (x, scalars, mut sum) = (operands.real(0), operands.real(1), operands.real_mut(2));
-        let first = scalars[0].to_f64() != 0.0;
+        let first = scalars[0].wide() != S::Wide::of(0.0);
         let count = parameters.count as usize;
         for (sum, x) in sum[..count].iter_mut().zip(&x[..count]) {
-            *sum = if first { *x } else { S::from_f64(sum.to_f64() + x.to_f64()) };
+            *sum = if first { *x } else { S::narrow(sum.wide() + x.wide()) };
         }
     }
 
@@ -84,7 +84,7 @@ impl KernelDefinition for Accumulate {
         }
         let pairs = x.iter().zip(sum.iter()).take(parameters.count as usize);
         for (bound, (x, sum)) in bounds[0].iter_mut().zip(pairs) {
-            *bound = OPERATIONS * (x.to_f64() + sum.to_f64()).abs();
+            *bound = OPERATIONS * (x.wide() + sum.wide()).abs();
         }
     }
 

@@ -5,7 +5,7 @@ use super::piece;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::OPERATIONS;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -143,23 +143,31 @@ impl KernelDefinition for AdamW {
         if flags[flags::FROZEN] != 0 {
             return;
         }
-        let coefficient = control[control::COEFFICIENT].to_f64();
-        let rate = scalars[scalars::LEARNING_RATE].to_f64();
-        let correction1 = scalars[scalars::BIAS_CORRECTION1].to_f64();
-        let correction2 = scalars[scalars::BIAS_CORRECTION2].to_f64();
-        let (beta1, beta2) = (parameters.beta1, parameters.beta2);
+        let coefficient = control[control::COEFFICIENT].wide();
+        let rate = scalars[scalars::LEARNING_RATE].wide();
+        let correction1 = scalars[scalars::BIAS_CORRECTION1].wide();
+        let correction2 = scalars[scalars::BIAS_CORRECTION2].wide();
+        let [beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon, weight_decay] = [
+            parameters.beta1,
+            parameters.one_minus_beta1,
+            parameters.beta2,
+            parameters.one_minus_beta2,
+            parameters.epsilon,
+            parameters.weight_decay,
+        ]
+        .map(S::Wide::of);
         let count = parameters.count as usize;
         let elements = parameter[..count].iter_mut().zip(&gradient[..count]);
         let moments = first_moment[..count].iter_mut().zip(&mut second_moment[..count]);
         for ((p, gradient), (first, second)) in elements.zip(moments) {
-            let gradient = coefficient * gradient.to_f64();
-            let m = beta1 * first.to_f64() + parameters.one_minus_beta1 * gradient;
-            let v = beta2 * second.to_f64() + parameters.one_minus_beta2 * gradient * gradient;
-            let decayed = p.to_f64() * (1.0 - rate * parameters.weight_decay);
-            let denominator = v.sqrt() / correction2.sqrt() + parameters.epsilon;
-            *p = S::from_f64(decayed - rate / correction1 * m / denominator);
-            *first = S::from_f64(m);
-            *second = S::from_f64(v);
+            let gradient = coefficient * gradient.wide();
+            let m = beta1 * first.wide() + one_minus_beta1 * gradient;
+            let v = beta2 * second.wide() + one_minus_beta2 * gradient * gradient;
+            let decayed = p.wide() * (S::Wide::of(1.0) - rate * weight_decay);
+            let denominator = v.sqrt() / correction2.sqrt() + epsilon;
+            *p = S::narrow(decayed - rate / correction1 * m / denominator);
+            *first = S::narrow(m);
+            *second = S::narrow(v);
         }
     }
 
@@ -170,18 +178,18 @@ impl KernelDefinition for AdamW {
         if flags[flags::FROZEN] != 0 {
             return;
         }
-        let coefficient = control[control::COEFFICIENT].to_f64();
-        let step_size = scalars[scalars::LEARNING_RATE].to_f64() / scalars[scalars::BIAS_CORRECTION1].to_f64();
-        let root_of_correction2 = scalars[scalars::BIAS_CORRECTION2].to_f64().sqrt();
+        let coefficient = control[control::COEFFICIENT].wide();
+        let step_size = scalars[scalars::LEARNING_RATE].wide() / scalars[scalars::BIAS_CORRECTION1].wide();
+        let root_of_correction2 = scalars[scalars::BIAS_CORRECTION2].wide().sqrt();
         for index in 0..parameters.count as usize {
-            let gradient = coefficient * gradient[index].to_f64();
+            let gradient = coefficient * gradient[index].wide();
             let m =
-                (parameters.beta1 * first_moment[index].to_f64()).abs() + (parameters.one_minus_beta1 * gradient).abs();
-            let v = parameters.beta2 * second_moment[index].to_f64() + parameters.one_minus_beta2 * gradient * gradient;
+                (parameters.beta1 * first_moment[index].wide()).abs() + (parameters.one_minus_beta1 * gradient).abs();
+            let v = parameters.beta2 * second_moment[index].wide() + parameters.one_minus_beta2 * gradient * gradient;
             // The terms of the first moment may cancel; what their rounding leaves is divided like the moment itself. There
             // are three divisions and two roots.
             let update = step_size * m / (v.sqrt() / root_of_correction2 + parameters.epsilon);
-            bounds[0][index] = OPERATIONS * (parameter[index].to_f64().abs() + 6.0 * update);
+            bounds[0][index] = OPERATIONS * (parameter[index].wide().abs() + 6.0 * update);
             bounds[1][index] = OPERATIONS * m;
             bounds[2][index] = OPERATIONS * v;
         }

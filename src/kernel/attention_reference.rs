@@ -1,4 +1,4 @@
-//! Textbook attention in f64: for each query the scores of all its keys are written down, then used.
+//! Textbook attention: for each query the scores of all its keys are written down, then used.
 //!
 //! Forward: `s = scale q . k` over the visible keys, `weights = softmax(s)`, `output = weights . value`, and
 //! `log_sum_exp = ln(sum(exp(s)))` (Vaswani et al. 2017, section 3.2.1). Backward: with `p = exp(s - m) / l`, where `m` is
@@ -9,7 +9,7 @@
 //! 0.001, and so would every weight be.
 
 use super::attention_shape::{AttentionShape, INVISIBLE_SCORE, MASKED_SCORE, RowView};
-use crate::tape::Real;
+use crate::tape::{Real, Wide};
 
 /// The rows of an operand that is read.
 pub struct Rows<'a, S> {
@@ -23,23 +23,23 @@ pub struct RowsMut<'a, S> {
     pub view: RowView,
 }
 
-/// The rows of one head as f64, or their transpose `[D, T]`, over which a score is a sum of whole rows.
-struct Head {
-    rows: Vec<f64>,
-    transposed: Vec<f64>,
+/// The rows of one head as they are computed with, or their transpose `[D, T]`, over which a score is a sum of whole rows.
+struct Head<W> {
+    rows: Vec<W>,
+    transposed: Vec<W>,
     length: usize,
 }
 
 impl<S: Real> Rows<'_, S> {
-    pub(super) fn row(&self, batch: u32, head: u32, row: u32, head_dim: u32) -> Vec<f64> {
+    pub(super) fn row(&self, batch: u32, head: u32, row: u32, head_dim: u32) -> Vec<S::Wide> {
         let first = self.view.start(batch, head, row);
-        self.elements[first..first + head_dim as usize].iter().map(|element| element.to_f64()).collect()
+        self.elements[first..first + head_dim as usize].iter().map(|element| element.wide()).collect()
     }
 
-    fn head(&self, batch: u32, head: u32, length: u32, head_dim: u32) -> Head {
-        let rows: Vec<f64> = (0..length).flat_map(|row| self.row(batch, head, row, head_dim)).collect();
+    fn head(&self, batch: u32, head: u32, length: u32, head_dim: u32) -> Head<S::Wide> {
+        let rows: Vec<S::Wide> = (0..length).flat_map(|row| self.row(batch, head, row, head_dim)).collect();
         let (length, head_dim) = (length as usize, head_dim as usize);
-        let mut transposed = vec![0.0; rows.len()];
+        let mut transposed = vec![S::Wide::of(0.0); rows.len()];
         for (index, &element) in rows.iter().enumerate() {
             transposed[(index % head_dim) * length + index / head_dim] = element;
         }
@@ -48,22 +48,22 @@ impl<S: Real> Rows<'_, S> {
 }
 
 impl<S: Real> RowsMut<'_, S> {
-    pub(super) fn store(&mut self, batch: u32, head: u32, row: u32, values: &[f64]) {
+    pub(super) fn store(&mut self, batch: u32, head: u32, row: u32, values: &[S::Wide]) {
         let first = self.view.start(batch, head, row);
         for (element, &value) in self.elements[first..first + values.len()].iter_mut().zip(values) {
-            *element = S::from_f64(value);
+            *element = S::narrow(value);
         }
     }
 }
 
-impl Head {
-    fn row(&self, row: usize, head_dim: usize) -> &[f64] {
+impl<W: Wide> Head<W> {
+    fn row(&self, row: usize, head_dim: usize) -> &[W] {
         &self.rows[row * head_dim..(row + 1) * head_dim]
     }
 
     /// `products[j] = factor * vector . row_j` for as many rows as `products` holds.
-    fn products(&self, vector: &[f64], factor: f64, products: &mut [f64]) {
-        products.fill(0.0);
+    fn products(&self, vector: &[W], factor: W, products: &mut [W]) {
+        products.fill(W::of(0.0));
         for (dimension, &element) in vector.iter().enumerate() {
             let column = &self.transposed[dimension * self.length..][..products.len()];
             for (product, &other) in products.iter_mut().zip(column) {
@@ -77,16 +77,16 @@ impl Head {
 }
 
 /// `sum += factor * row`
-fn add_scaled(sum: &mut [f64], factor: f64, row: &[f64]) {
+fn add_scaled<W: Wide>(sum: &mut [W], factor: W, row: &[W]) {
     for (sum, &element) in sum.iter_mut().zip(row) {
         *sum += factor * element;
     }
 }
 
 /// `p[j] = factor * exp(scores[j] - largest)` in place; a score that counts as masked gives 0.
-fn weights_in_place(scores: &mut [f64], largest: f64, factor: f64) {
+fn weights_in_place<W: Wide>(scores: &mut [W], largest: W, factor: W) {
     for score in scores {
-        *score = if *score > INVISIBLE_SCORE { (*score - largest).exp() * factor } else { 0.0 };
+        *score = if *score > W::of(INVISIBLE_SCORE) { (*score - largest).exp() * factor } else { W::of(0.0) };
     }
 }
 
@@ -102,24 +102,25 @@ pub fn forward<S: Real>(
     softmax_statistics: &mut [S],
 ) {
     let rows = shape.query_rows() as usize;
-    let mut scores = vec![0.0; shape.key_length as usize];
+    let [scale, zero, one, masked] = [shape.scale, 0.0, 1.0, MASKED_SCORE].map(S::Wide::of);
+    let mut scores = vec![zero; shape.key_length as usize];
     for_each_query_head(shape, key, value, |batch, head, keys, values| {
         for row in 0..shape.query_length {
             let scores = &mut scores[..shape.visible_keys(row) as usize];
-            keys.products(&query.row(batch, head, row, shape.head_dim), shape.scale, scores);
+            keys.products(&query.row(batch, head, row, shape.head_dim), scale, scores);
             // Rounded as it is stored, since the sum belongs to what the backward passes read.
-            let largest = S::from_f64(scores.iter().copied().fold(MASKED_SCORE, f64::max));
-            weights_in_place(scores, largest.to_f64(), 1.0);
-            let sum: f64 = scores.iter().sum();
-            let mut context = vec![0.0; shape.head_dim as usize];
+            let largest = S::narrow(scores.iter().copied().fold(masked, S::Wide::max));
+            weights_in_place(scores, largest.wide(), one);
+            let sum: S::Wide = scores.iter().copied().sum();
+            let mut context = vec![zero; shape.head_dim as usize];
             let at = statistics_index(shape, batch, head, row);
-            (log_sum_exp[at], softmax_statistics[at]) = (S::from_f64(MASKED_SCORE), S::from_f64(MASKED_SCORE));
-            softmax_statistics[rows + at] = S::from_f64(sum);
-            if sum > 0.0 {
+            (log_sum_exp[at], softmax_statistics[at]) = (S::narrow(masked), S::narrow(masked));
+            softmax_statistics[rows + at] = S::narrow(sum);
+            if sum > zero {
                 for (index, &weight) in scores.iter().enumerate() {
                     add_scaled(&mut context, weight / sum, values.row(index, shape.head_dim as usize));
                 }
-                log_sum_exp[at] = S::from_f64(largest.to_f64() + sum.ln());
+                log_sum_exp[at] = S::narrow(largest.wide() + sum.ln());
                 softmax_statistics[at] = largest;
             }
             output.store(batch, head, row, &context);
@@ -136,16 +137,17 @@ pub fn row_statistics<S: Real>(
     row_statistics: &mut [S],
 ) {
     let rows = shape.query_rows() as usize;
+    let (zero, one) = (S::Wide::of(0.0), S::Wide::of(1.0));
     for batch in 0..shape.batch {
         for head in 0..shape.heads {
             for row in 0..shape.query_length {
                 let gradient = output_gradient.row(batch, head, row, shape.head_dim);
                 let context = output.row(batch, head, row, shape.head_dim);
-                let delta: f64 = gradient.iter().zip(&context).map(|(a, b)| a * b).sum();
+                let delta: S::Wide = gradient.iter().zip(&context).map(|(&a, &b)| a * b).sum();
                 let at = statistics_index(shape, batch, head, row);
-                let (largest, sum) = (softmax_statistics[at], softmax_statistics[rows + at].to_f64());
-                let inverse_sum = S::from_f64(if sum == 0.0 { 0.0 } else { 1.0 / sum });
-                let of_row = [largest, inverse_sum, S::from_f64(delta), S::from_f64(0.0)];
+                let (largest, sum) = (softmax_statistics[at], softmax_statistics[rows + at].wide());
+                let inverse_sum = S::narrow(if sum == zero { zero } else { one / sum });
+                let of_row = [largest, inverse_sum, S::narrow(delta), S::narrow(zero)];
                 row_statistics[4 * at..4 * at + 4].copy_from_slice(&of_row);
             }
         }
@@ -162,6 +164,7 @@ pub fn backward_query<S: Real>(
     row_statistics: &[S],
     query_gradient: &mut RowsMut<'_, S>,
 ) {
+    let scale = S::Wide::of(shape.scale);
     let mut score_row = ScoreRow::new(shape);
     for_each_query_head(shape, key, value, |batch, head, keys, values| {
         for row in 0..shape.query_length {
@@ -169,9 +172,9 @@ pub fn backward_query<S: Real>(
             let gradient = output_gradient.row(batch, head, row, shape.head_dim);
             let at = statistics_index(shape, batch, head, row);
             score_row.differentiate(shape, row, &vector, &gradient, keys, values, &Statistics::of(row_statistics, at));
-            let mut sum = vec![0.0; shape.head_dim as usize];
+            let mut sum = vec![S::Wide::of(0.0); shape.head_dim as usize];
             for (index, &slope) in score_row.score_gradients.iter().enumerate() {
-                add_scaled(&mut sum, shape.scale * slope, keys.row(index, shape.head_dim as usize));
+                add_scaled(&mut sum, scale * slope, keys.row(index, shape.head_dim as usize));
             }
             query_gradient.store(batch, head, row, &sum);
         }
@@ -192,12 +195,14 @@ pub fn backward_key_value<S: Real>(
     value_gradient: &mut RowsMut<'_, S>,
 ) {
     let head_dim = shape.head_dim as usize;
+    let scale = S::Wide::of(shape.scale);
     let mut score_row = ScoreRow::new(shape);
     for batch in 0..shape.batch {
         for key_head in 0..shape.key_value_heads {
             let keys = key.head(batch, key_head, shape.key_length, shape.head_dim);
             let values = value.head(batch, key_head, shape.key_length, shape.head_dim);
-            let (mut key_sums, mut value_sums) = (vec![0.0; keys.rows.len()], vec![0.0; values.rows.len()]);
+            let zeros = vec![S::Wide::of(0.0); keys.rows.len()];
+            let (mut key_sums, mut value_sums) = (zeros.clone(), zeros);
             for head in key_head * shape.group()..(key_head + 1) * shape.group() {
                 for row in 0..shape.query_length {
                     let vector = query.row(batch, head, row, shape.head_dim);
@@ -207,9 +212,9 @@ pub fn backward_key_value<S: Real>(
                     score_row.differentiate(shape, row, &vector, &gradient, &keys, &values, &statistics);
                     let slopes = score_row.score_gradients.iter().zip(&score_row.weights);
                     let sums = key_sums.chunks_exact_mut(head_dim).zip(value_sums.chunks_exact_mut(head_dim));
-                    for ((slope, weight), (key_sum, value_sum)) in slopes.zip(sums) {
-                        add_scaled(key_sum, shape.scale * slope, &vector);
-                        add_scaled(value_sum, *weight, &gradient);
+                    for ((&slope, &weight), (key_sum, value_sum)) in slopes.zip(sums) {
+                        add_scaled(key_sum, scale * slope, &vector);
+                        add_scaled(value_sum, weight, &gradient);
                     }
                 }
             }
@@ -224,12 +229,12 @@ pub fn backward_key_value<S: Real>(
 }
 
 /// The weights of one query's keys and the gradients of its scores.
-struct ScoreRow {
-    weights: Vec<f64>,
-    score_gradients: Vec<f64>,
+struct ScoreRow<W> {
+    weights: Vec<W>,
+    score_gradients: Vec<W>,
 }
 
-impl ScoreRow {
+impl<W: Wide> ScoreRow<W> {
     fn new(shape: &AttentionShape) -> Self {
         let keys = shape.key_length as usize;
         Self { weights: Vec::with_capacity(keys), score_gradients: Vec::with_capacity(keys) }
@@ -240,19 +245,19 @@ impl ScoreRow {
         &mut self,
         shape: &AttentionShape,
         row: u32,
-        query: &[f64],
-        output_gradient: &[f64],
-        keys: &Head,
-        values: &Head,
-        statistics: &Statistics,
+        query: &[W],
+        output_gradient: &[W],
+        keys: &Head<W>,
+        values: &Head<W>,
+        statistics: &Statistics<W>,
     ) {
         let visible = shape.visible_keys(row) as usize;
-        self.weights.resize(visible, 0.0);
-        self.score_gradients.resize(visible, 0.0);
-        keys.products(query, shape.scale, &mut self.weights);
+        self.weights.resize(visible, W::of(0.0));
+        self.score_gradients.resize(visible, W::of(0.0));
+        keys.products(query, W::of(shape.scale), &mut self.weights);
         weights_in_place(&mut self.weights, statistics.largest, statistics.inverse_sum);
-        values.products(output_gradient, 1.0, &mut self.score_gradients);
-        for (slope, weight) in self.score_gradients.iter_mut().zip(&self.weights) {
+        values.products(output_gradient, W::of(1.0), &mut self.score_gradients);
+        for (slope, &weight) in self.score_gradients.iter_mut().zip(&self.weights) {
             *slope = weight * (*slope - statistics.delta);
         }
     }
@@ -264,15 +269,15 @@ pub(super) fn statistics_index(shape: &AttentionShape, batch: u32, head: u32, ro
 }
 
 /// What the backward passes know of a query.
-pub(super) struct Statistics {
-    pub(super) largest: f64,
-    pub(super) inverse_sum: f64,
-    pub(super) delta: f64,
+pub(super) struct Statistics<W> {
+    pub(super) largest: W,
+    pub(super) inverse_sum: W,
+    pub(super) delta: W,
 }
 
-impl Statistics {
-    pub(super) fn of<S: Real>(row_statistics: &[S], at: usize) -> Self {
-        let [largest, inverse_sum, delta] = [0, 1, 2].map(|which| row_statistics[4 * at + which].to_f64());
+impl<W: Wide> Statistics<W> {
+    pub(super) fn of<S: Real<Wide = W>>(row_statistics: &[S], at: usize) -> Self {
+        let [largest, inverse_sum, delta] = [0, 1, 2].map(|which| row_statistics[4 * at + which].wide());
         Self { largest, inverse_sum, delta }
     }
 }
@@ -282,7 +287,7 @@ fn for_each_query_head<S: Real>(
     shape: &AttentionShape,
     key: &Rows<'_, S>,
     value: &Rows<'_, S>,
-    mut work: impl FnMut(u32, u32, &Head, &Head),
+    mut work: impl FnMut(u32, u32, &Head<S::Wide>, &Head<S::Wide>),
 ) {
     for batch in 0..shape.batch {
         for key_head in 0..shape.key_value_heads {

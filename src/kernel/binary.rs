@@ -166,7 +166,8 @@ impl KernelDefinition for BinaryKernel {
     }
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
-        let Ok(row) = Binary::row_of(parameters.operation) else { return };
+        let Some(operation) = Binary::from_index(parameters.operation) else { return };
+        let function = operation.function();
         let (a, b, mut y) = (operands.real(0), operands.real(1), operands.real_mut(2));
         let [(a_strides, a_offset), (b_strides, b_offset)] = parameters.sources();
         let shape = parameters.shape();
@@ -174,7 +175,7 @@ impl KernelDefinition for BinaryKernel {
         strides::for_each_run(&shape, [a_strides, b_strides], [a_offset, b_offset], |[a_at, b_at], length, steps| {
             for (i, y) in y[next..next + length].iter_mut().enumerate() {
                 let (a, b) = (a[a_at + i * steps[0]], b[b_at + i * steps[1]]);
-                *y = S::from_f64((row.function)(a.to_f64(), b.to_f64()));
+                *y = S::narrow(function(a.wide(), b.wide()));
             }
             next += length;
         });
@@ -189,7 +190,7 @@ impl KernelDefinition for BinaryKernel {
         strides::for_each_run(&shape, [a_strides, b_strides], [a_offset, b_offset], |[a_at, b_at], length, steps| {
             for (i, bound) in bounds[0][next..next + length].iter_mut().enumerate() {
                 let (a, b) = (a[a_at + i * steps[0]], b[b_at + i * steps[1]]);
-                *bound = (row.error)(a.to_f64(), b.to_f64());
+                *bound = (row.error)(a.wide(), b.wide());
             }
             next += length;
         });

@@ -3,7 +3,7 @@
 use super::piece;
 use crate::tape::MutantKind::{Index, Mask, Tile};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -78,7 +78,7 @@ impl KernelDefinition for CausalMask {
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (x, mut y) = (operands.real(0), operands.real_mut(1));
-        let fill = S::from_f64(parameters.fill);
+        let fill = S::narrow(S::Wide::of(parameters.fill));
         let &Parameters { query_length, key_length, .. } = parameters;
         for batch in 0..parameters.batches as usize {
             for query in 0..query_length as usize {

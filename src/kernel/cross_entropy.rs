@@ -7,7 +7,8 @@ use crate::gpu::Piece;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{UNIT, of_exp, of_log, of_sum};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
+    words,
 };
 
 /// The row of [`super::KERNELS`].
@@ -117,12 +118,12 @@ impl KernelDefinition for CrossEntropy {
         let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
         for row in 0..parameters.rows as usize {
             let logits = &logits[row * stride..][..vocabulary];
-            let maximum = logits.iter().map(|value| value.to_f64()).fold(f64::NEG_INFINITY, f64::max);
-            let log_sum = logits.iter().map(|value| (value.to_f64() - maximum).exp()).sum::<f64>().ln();
-            let target_logit = logits[targets[row].min(parameters.vocabulary - 1) as usize].to_f64();
+            let maximum = logits.iter().map(|value| value.wide()).fold(S::Wide::NEG_INFINITY, S::Wide::max);
+            let log_sum = logits.iter().map(|value| (value.wide() - maximum).exp()).sum::<S::Wide>().ln();
+            let target_logit = logits[targets[row].min(parameters.vocabulary - 1) as usize].wide();
             let loss = log_sum + (maximum - target_logit);
-            row_loss[row] = S::from_f64(if targets[row] == IGNORED { 0.0 } else { loss });
-            log_sum_exp[row] = S::from_f64(maximum + log_sum);
+            row_loss[row] = S::narrow(if targets[row] == IGNORED { S::Wide::of(0.0) } else { loss });
+            log_sum_exp[row] = S::narrow(maximum + log_sum);
         }
     }
 
@@ -130,7 +131,7 @@ impl KernelDefinition for CrossEntropy {
         let (logits, targets) = (operands.real(0), operands.words(1));
         let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
         for row in 0..parameters.rows as usize {
-            let logits = || logits[row * stride..][..vocabulary].iter().map(|logit| logit.to_f64());
+            let logits = || logits[row * stride..][..vocabulary].iter().map(|logit| logit.wide());
             let maximum = logits().fold(f64::NEG_INFINITY, f64::max);
             let (mut sum, mut error) = (0.0, 0.0);
             for shifted in logits().map(|logit| logit - maximum) {

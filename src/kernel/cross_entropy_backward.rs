@@ -8,7 +8,7 @@ use crate::gpu::Piece;
 use crate::tape::MutantKind::{Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, UNIT, of_exp};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide,
 };
 
 /// The row of [`super::KERNELS`].
@@ -117,18 +117,18 @@ impl KernelDefinition for CrossEntropyBackward {
         let (logits, targets, log_sum_exp) = (operands.real(0), operands.words(1), operands.real(2));
         let (summary, upstream, mut logits_gradient) = (operands.real(3), operands.real(4), operands.real_mut(5));
         let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
-        let factor = upstream[0].to_f64() / summary[COUNT].to_f64();
+        let factor = upstream[0].wide() / summary[COUNT].wide();
         for row in 0..parameters.rows as usize {
             let gradient = &mut logits_gradient[row * stride..][..vocabulary];
             if targets[row] == IGNORED {
-                gradient.fill(S::from_f64(0.0));
+                gradient.fill(S::narrow(S::Wide::of(0.0)));
                 continue;
             }
             let target = targets[row].min(parameters.vocabulary - 1) as usize;
-            let log_sum_exp = log_sum_exp[row].to_f64();
+            let log_sum_exp = log_sum_exp[row].wide();
             for (column, (gradient, logit)) in gradient.iter_mut().zip(&logits[row * stride..]).enumerate() {
-                let expected = if column == target { 1.0 } else { 0.0 };
-                *gradient = S::from_f64(factor * ((logit.to_f64() - log_sum_exp).exp() - expected));
+                let expected = S::Wide::of(if column == target { 1.0 } else { 0.0 });
+                *gradient = S::narrow(factor * ((logit.wide() - log_sum_exp).exp() - expected));
             }
         }
     }
@@ -136,13 +136,13 @@ impl KernelDefinition for CrossEntropyBackward {
     fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
         let (logits, targets, log_sum_exp) = (operands.real(0), operands.words(1), operands.real(2));
         let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
-        let factor = (operands.real(4)[0].to_f64() / operands.real(3)[COUNT].to_f64()).abs();
+        let factor = (operands.real(4)[0].wide() / operands.real(3)[COUNT].wide()).abs();
         for row in (0..parameters.rows as usize).filter(|&row| targets[row] != IGNORED) {
             let target = targets[row].min(parameters.vocabulary - 1) as usize;
-            let log_sum_exp = log_sum_exp[row].to_f64();
+            let log_sum_exp = log_sum_exp[row].wide();
             let bounds = &mut bounds[0][row * stride..][..vocabulary];
             for (column, (bound, logit)) in bounds.iter_mut().zip(&logits[row * stride..]).enumerate() {
-                let log_weight = logit.to_f64() - log_sum_exp;
+                let log_weight = logit.wide() - log_sum_exp;
                 let weight = log_weight.exp();
                 let of_weight =
                     if weight > 0.0 { weight * (of_exp(log_weight) + UNIT * log_weight.abs()) } else { 0.0 };

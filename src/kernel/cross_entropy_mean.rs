@@ -5,7 +5,8 @@ use super::loop_limit;
 use crate::tape::MutantKind::{Accumulator, Barrier, Formula, Index, Tile};
 use crate::tape::rounding::bound_sums;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
+    words,
 };
 
 /// The row of [`super::KERNELS`].
@@ -89,15 +90,16 @@ impl KernelDefinition for CrossEntropyMean {
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (row_loss, targets, mut summary) = (operands.real(0), operands.words(1), operands.real_mut(2));
-        let (mut sum, mut count) = (0.0, 0u32);
+        let (mut sum, mut count) = (S::Wide::of(0.0), 0u32);
         for (loss, &target) in row_loss.iter().zip(targets.iter()).take(parameters.rows as usize) {
             if target != IGNORED {
-                sum += loss.to_f64();
+                sum += loss.wide();
                 count += 1;
             }
         }
-        summary[MEAN] = S::from_f64(if count == 0 { 0.0 } else { sum / f64::from(count) });
-        summary[COUNT] = S::from_f64(f64::from(count));
+        let rows = S::Wide::of(f64::from(count));
+        summary[MEAN] = S::narrow(if count == 0 { S::Wide::of(0.0) } else { sum / rows });
+        summary[COUNT] = S::narrow(rows);
     }
 
     fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {

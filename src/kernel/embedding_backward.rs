@@ -8,7 +8,8 @@ use crate::gpu::{Constant, Piece};
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::bound_sums;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal, words,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
+    words,
 };
 
 /// The row of [`super::KERNELS`].
@@ -129,16 +130,16 @@ impl KernelDefinition for EmbeddingBackward {
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (output_gradient, tokens, mut table_gradient) = (operands.real(0), operands.words(1), operands.real_mut(2));
         let width = parameters.width as usize;
-        let mut sums = vec![0.0; parameters.vocabulary as usize * width];
+        let mut sums = vec![S::Wide::of(0.0); parameters.vocabulary as usize * width];
         for index in 0..parameters.tokens as usize {
             let token = tokens[index].min(parameters.vocabulary - 1) as usize;
             let row = &output_gradient[index * width..][..width];
             for (sum, gradient) in sums[token * width..][..width].iter_mut().zip(row) {
-                *sum += gradient.to_f64();
+                *sum += gradient.wide();
             }
         }
         for (gradient, sum) in table_gradient.iter_mut().zip(sums) {
-            *gradient = S::from_f64(sum);
+            *gradient = S::narrow(sum);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::piece;
 use crate::tape::MutantKind::{Index, Tile};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide,
 };
 
 /// The row of [`super::KERNELS`].
@@ -61,7 +61,7 @@ impl KernelDefinition for Fill {
     }
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
-        operands.real_mut(0)[..parameters.count as usize].fill(S::from_f64(parameters.value));
+        operands.real_mut(0)[..parameters.count as usize].fill(S::narrow(S::Wide::of(parameters.value)));
     }
 
     fn cost(parameters: &Parameters) -> Cost {

@@ -5,7 +5,7 @@ use super::loop_limit;
 use crate::tape::MutantKind::{Accumulator, Barrier, Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, of_sum};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -146,27 +146,29 @@ impl KernelDefinition for GradientNorm {
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (partials, loss) = (operands.real(0), operands.real(1));
         let (mut control, mut flags) = (operands.real_mut(2), operands.words_mut(3));
-        let sum = partials[..parameters.partials as usize].iter().map(|partial| partial.to_f64()).sum::<f64>();
-        let norm = if sum.is_finite() { sum.sqrt() } else { 0.0 };
-        let loss_cause = if loss[0].to_f64().is_finite() { 0 } else { flags::CAUSE_LOSS };
+        let sum = partials[..parameters.partials as usize].iter().map(|partial| partial.wide()).sum::<S::Wide>();
+        let (zero, one) = (S::Wide::of(0.0), S::Wide::of(1.0));
+        let norm = if sum.is_finite() { sum.sqrt() } else { zero };
+        let loss_cause = if loss[0].wide().is_finite() { 0 } else { flags::CAUSE_LOSS };
         let norm_cause = if sum.is_finite() { 0 } else { flags::CAUSE_NORM };
         if flags[flags::FROZEN] == 0 && loss_cause + norm_cause != 0 {
             flags[flags::FROZEN] = 1;
             flags[flags::CAUSE] = loss_cause + norm_cause;
         }
         let coefficient = if flags[flags::FROZEN] != 0 {
-            0.0
+            zero
         } else {
             flags[flags::UPDATES] += 1;
-            if parameters.clip > 0.0 { (parameters.clip / (norm + NORM_FLOOR)).min(1.0) } else { 1.0 }
+            let clipped = S::Wide::of(parameters.clip) / (norm + S::Wide::of(NORM_FLOOR));
+            if parameters.clip > 0.0 { clipped.min(one) } else { one }
         };
-        control[..control::LENGTH].fill(S::from_f64(0.0));
-        control[control::NORM] = S::from_f64(norm);
-        control[control::COEFFICIENT] = S::from_f64(coefficient);
+        control[..control::LENGTH].fill(S::narrow(zero));
+        control[control::NORM] = S::narrow(norm);
+        control[control::COEFFICIENT] = S::narrow(coefficient);
     }
 
     fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
-        let sum: f64 = operands.real(0).iter().take(parameters.partials as usize).map(|partial| partial.to_f64()).sum();
+        let sum: f64 = operands.real(0).iter().take(parameters.partials as usize).map(|partial| partial.wide()).sum();
         if sum.is_finite() {
             let norm = sum.sqrt();
             let relative = OPERATIONS + of_sum(parameters.partials.into());

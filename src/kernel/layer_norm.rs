@@ -7,7 +7,7 @@ use crate::gpu::Piece;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, UNIT, of_sum};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -106,17 +106,18 @@ impl KernelDefinition for LayerNorm {
         let (x, weight, bias) = (operands.real(0), operands.real(1), operands.real(2));
         let (mut y, mut statistics) = (operands.real_mut(3), operands.real_mut(4));
         let (rows, width) = (parameters.rows as usize, parameters.width as usize);
+        let count = S::Wide::of(width as f64);
         for row in 0..rows {
             let x = &x[row * width..][..width];
-            let mean = x.iter().map(|value| value.to_f64()).sum::<f64>() / width as f64;
-            let squares = x.iter().map(|value| (value.to_f64() - mean) * (value.to_f64() - mean)).sum::<f64>();
-            let rstd = 1.0 / (squares / width as f64 + parameters.epsilon).sqrt();
+            let mean = x.iter().map(|value| value.wide()).sum::<S::Wide>() / count;
+            let squares = x.iter().map(|value| (value.wide() - mean) * (value.wide() - mean)).sum::<S::Wide>();
+            let rstd = S::Wide::of(1.0) / (squares / count + S::Wide::of(parameters.epsilon)).sqrt();
             let scaled = x.iter().zip(&weight[..width]).zip(&bias[..width]);
             for (y, ((value, weight), bias)) in y[row * width..][..width].iter_mut().zip(scaled) {
-                *y = S::from_f64((value.to_f64() - mean) * rstd * weight.to_f64() + bias.to_f64());
+                *y = S::narrow((value.wide() - mean) * rstd * weight.wide() + bias.wide());
             }
-            statistics[row] = S::from_f64(mean);
-            statistics[rows + row] = S::from_f64(rstd);
+            statistics[row] = S::narrow(mean);
+            statistics[rows + row] = S::narrow(rstd);
         }
     }
 
@@ -126,7 +127,7 @@ impl KernelDefinition for LayerNorm {
         let of_mean = of_sum(parameters.width.into());
         for row in 0..rows {
             let x = &x[row * width..][..width];
-            let mean_of = |f: &dyn Fn(f64) -> f64| x.iter().map(|value| f(value.to_f64())).sum::<f64>() / width as f64;
+            let mean_of = |f: &dyn Fn(f64) -> f64| x.iter().map(|value| f(value.wide())).sum::<f64>() / width as f64;
             let (mean, magnitude) = (mean_of(&|value| value), mean_of(&f64::abs));
             let rstd = 1.0 / (mean_of(&|value| (value - mean) * (value - mean)) + parameters.epsilon).sqrt();
             // Deviations carry the rounding of the values they are the difference of, and rstd carries theirs.
@@ -134,12 +135,12 @@ impl KernelDefinition for LayerNorm {
             let of_rstd = of_mean + 2.0 * rstd * rstd * mean_of(&|value| (value - mean).abs() * deviation_error(value));
             let scaled = x.iter().zip(&weight[..width]).zip(&bias[..width]);
             for (bound, ((value, weight), bias)) in bounds[0][row * width..].iter_mut().zip(scaled) {
-                let (value, weight) = (value.to_f64(), weight.to_f64());
+                let (value, weight) = (value.wide(), weight.wide());
                 let of_normal =
                     rstd * (deviation_error(value) + 4.0 * UNIT * magnitude) + of_rstd * rstd * (value - mean).abs();
                 *bound = of_normal * weight.abs()
                     + OPERATIONS * (rstd * (value - mean) * weight).abs()
-                    + OPERATIONS * bias.to_f64().abs();
+                    + OPERATIONS * bias.wide().abs();
             }
             bounds[1][row] = of_mean * magnitude;
             bounds[1][rows + row] = (OPERATIONS + of_rstd) * rstd;

@@ -6,7 +6,7 @@ use crate::gpu::Piece;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, UNIT, of_sum};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -88,21 +88,22 @@ impl KernelDefinition for LayerNormBackwardInput {
         let (x, weight, output_gradient) = (operands.real(0), operands.real(1), operands.real(2));
         let (statistics, mut input_gradient) = (operands.real(3), operands.real_mut(4));
         let (rows, width) = (parameters.rows as usize, parameters.width as usize);
+        let count = S::Wide::of(width as f64);
         for row in 0..rows {
-            let (mean, rstd) = (statistics[row].to_f64(), statistics[rows + row].to_f64());
+            let (mean, rstd) = (statistics[row].wide(), statistics[rows + row].wide());
             // (g, n) of each element.
             let elements = || {
                 let x = &x[row * width..][..width];
                 let output_gradient = &output_gradient[row * width..][..width];
                 x.iter().zip(output_gradient).zip(&weight[..width]).map(move |((x, output_gradient), weight)| {
-                    (output_gradient.to_f64() * weight.to_f64(), (x.to_f64() - mean) * rstd)
+                    (output_gradient.wide() * weight.wide(), (x.wide() - mean) * rstd)
                 })
             };
-            let gradient_mean = elements().map(|(gradient, _)| gradient).sum::<f64>() / width as f64;
-            let product_mean = elements().map(|(gradient, normal)| gradient * normal).sum::<f64>() / width as f64;
+            let gradient_mean = elements().map(|(gradient, _)| gradient).sum::<S::Wide>() / count;
+            let product_mean = elements().map(|(gradient, normal)| gradient * normal).sum::<S::Wide>() / count;
             let input_gradient = &mut input_gradient[row * width..][..width];
             for (input_gradient, (gradient, normal)) in input_gradient.iter_mut().zip(elements()) {
-                *input_gradient = S::from_f64(rstd * (gradient - gradient_mean - normal * product_mean));
+                *input_gradient = S::narrow(rstd * (gradient - gradient_mean - normal * product_mean));
             }
         }
     }
@@ -113,15 +114,15 @@ impl KernelDefinition for LayerNormBackwardInput {
         let (rows, width) = (parameters.rows as usize, parameters.width as usize);
         let of_mean = of_sum(parameters.width.into());
         for row in 0..rows {
-            let (mean, rstd) = (statistics[row].to_f64(), statistics[rows + row].to_f64());
+            let (mean, rstd) = (statistics[row].wide(), statistics[rows + row].wide());
             // Magnitudes of (g, n) of each element; n is a difference and carries the rounding of its terms.
             let elements = || {
                 let x = &x[row * width..][..width];
                 let output_gradient = &output_gradient[row * width..][..width];
                 x.iter().zip(output_gradient).zip(&weight[..width]).map(move |((x, output_gradient), weight)| {
-                    let normal = rstd * (x.to_f64() - mean).abs();
-                    let of_normal = rstd * UNIT * (x.to_f64().abs() + mean.abs());
-                    ((output_gradient.to_f64() * weight.to_f64()).abs(), normal, of_normal)
+                    let normal = rstd * (x.wide() - mean).abs();
+                    let of_normal = rstd * UNIT * (x.wide().abs() + mean.abs());
+                    ((output_gradient.wide() * weight.wide()).abs(), normal, of_normal)
                 })
             };
             let mean_of = |f: &dyn Fn((f64, f64, f64)) -> f64| elements().map(f).sum::<f64>() / width as f64;

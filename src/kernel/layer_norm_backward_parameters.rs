@@ -8,7 +8,7 @@ use crate::gpu::Piece;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{UNIT, of_sum};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -109,18 +109,18 @@ impl KernelDefinition for LayerNormBackwardParameters {
         let (x, output_gradient, statistics) = (operands.real(0), operands.real(1), operands.real(2));
         let (mut weight_gradient, mut bias_gradient) = (operands.real_mut(3), operands.real_mut(4));
         let (rows, width) = (parameters.rows as usize, parameters.width as usize);
-        let mut sums = vec![(0.0, 0.0); width];
+        let mut sums = vec![(S::Wide::of(0.0), S::Wide::of(0.0)); width];
         for row in 0..rows {
-            let (mean, rstd) = (statistics[row].to_f64(), statistics[rows + row].to_f64());
+            let (mean, rstd) = (statistics[row].wide(), statistics[rows + row].wide());
             let elements = x[row * width..][..width].iter().zip(&output_gradient[row * width..][..width]);
             for ((weight_sum, bias_sum), (x, gradient)) in sums.iter_mut().zip(elements) {
-                *weight_sum += gradient.to_f64() * (x.to_f64() - mean) * rstd;
-                *bias_sum += gradient.to_f64();
+                *weight_sum += gradient.wide() * (x.wide() - mean) * rstd;
+                *bias_sum += gradient.wide();
             }
         }
         for (column, (weight_sum, bias_sum)) in sums.into_iter().enumerate() {
-            weight_gradient[column] = S::from_f64(weight_sum);
-            bias_gradient[column] = S::from_f64(bias_sum);
+            weight_gradient[column] = S::narrow(weight_sum);
+            bias_gradient[column] = S::narrow(bias_sum);
         }
     }
 
@@ -129,10 +129,10 @@ impl KernelDefinition for LayerNormBackwardParameters {
         let (rows, width) = (parameters.rows as usize, parameters.width as usize);
         let of_sum = of_sum(parameters.rows.into());
         for row in 0..rows {
-            let (mean, rstd) = (statistics[row].to_f64(), statistics[rows + row].to_f64());
+            let (mean, rstd) = (statistics[row].wide(), statistics[rows + row].wide());
             for column in 0..width {
                 let (x, gradient) =
-                    (x[row * width + column].to_f64(), output_gradient[row * width + column].to_f64().abs());
+                    (x[row * width + column].wide(), output_gradient[row * width + column].wide().abs());
                 let of_deviation = UNIT * (x.abs() + mean.abs());
                 bounds[0][column] += gradient * rstd * (of_sum * (x - mean).abs() + of_deviation);
                 bounds[1][column] += of_sum * gradient;

@@ -7,7 +7,7 @@ use crate::gpu::{AdapterKind, Constant};
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::bound_sums;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -259,18 +259,18 @@ impl KernelDefinition for Reduce {
         let &Parameters { outer, length, inner, operation } = parameters;
         let (length, inner) = (length as usize, inner as usize);
         let maximum = operation == Reduction::Maximum.index();
-        let mut accumulated = vec![0.0; inner];
+        let mut accumulated = vec![S::Wide::of(0.0); inner];
         for outer in 0..outer as usize {
-            accumulated.fill(if maximum { f64::from(f32::MIN) } else { 0.0 });
+            accumulated.fill(S::Wide::of(if maximum { f64::from(f32::MIN) } else { 0.0 }));
             for position in 0..length {
                 let first = (outer * length + position) * inner;
                 for (accumulated, x) in accumulated.iter_mut().zip(&x[first..first + inner]) {
-                    *accumulated = if maximum { accumulated.max(x.to_f64()) } else { *accumulated + x.to_f64() };
+                    *accumulated = if maximum { accumulated.max(x.wide()) } else { *accumulated + x.wide() };
                 }
             }
-            let divisor = if operation == Reduction::Mean.index() { length as f64 } else { 1.0 };
+            let divisor = S::Wide::of(if operation == Reduction::Mean.index() { length as f64 } else { 1.0 });
             for (y, accumulated) in y[outer * inner..(outer + 1) * inner].iter_mut().zip(&accumulated) {
-                *y = S::from_f64(accumulated / divisor);
+                *y = S::narrow(*accumulated / divisor);
             }
         }
     }

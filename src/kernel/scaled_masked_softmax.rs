@@ -10,7 +10,7 @@ use crate::gpu::AdapterKind;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Mask, Rescale, Tile};
 use crate::tape::rounding::UNIT;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide,
 };
 
 /// The row of [`super::KERNELS`].
@@ -211,22 +211,23 @@ impl KernelDefinition for ScaledMaskedSoftmax {
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (x, mut y) = (operands.real(0), operands.real_mut(1));
         let key_length = parameters.key_length as usize;
-        let mut weights = vec![0.0; key_length];
+        let (scale, zero) = (S::Wide::of(parameters.scale), S::Wide::of(0.0));
+        let mut weights = vec![zero; key_length];
         for row in 0..parameters.rows() as usize {
             let all = row * key_length..(row + 1) * key_length;
             let seen = parameters.seen(row);
-            let scores = x[all.clone()][..seen].iter().map(|x| parameters.scale * x.to_f64());
-            let greatest = scores.clone().fold(f64::NEG_INFINITY, f64::max);
+            let scores = x[all.clone()][..seen].iter().map(|x| scale * x.wide());
+            let greatest = scores.clone().fold(S::Wide::NEG_INFINITY, S::Wide::max);
             for (weight, score) in weights.iter_mut().zip(scores) {
-                *weight = if score <= INVISIBLE { 0.0 } else { (score - greatest).exp() };
+                *weight = if score <= S::Wide::of(INVISIBLE) { zero } else { (score - greatest).exp() };
             }
-            let total: f64 = weights[..seen].iter().sum();
+            let total: S::Wide = weights[..seen].iter().copied().sum();
             let (visible, hidden) = y[all].split_at_mut(seen);
             for (y, weight) in visible.iter_mut().zip(&weights) {
                 // Where nothing is visible, weight and total are both 0.
-                *y = S::from_f64(if total == 0.0 { 0.0 } else { weight / total });
+                *y = S::narrow(if total == zero { zero } else { *weight / total });
             }
-            hidden.fill(S::from_f64(0.0));
+            hidden.fill(S::narrow(zero));
         }
     }
 
@@ -235,7 +236,7 @@ impl KernelDefinition for ScaledMaskedSoftmax {
         let key_length = parameters.key_length as usize;
         for row in 0..parameters.rows() as usize {
             let scores: Vec<f64> =
-                x[row * key_length..][..parameters.seen(row)].iter().map(|x| parameters.scale * x.to_f64()).collect();
+                x[row * key_length..][..parameters.seen(row)].iter().map(|x| parameters.scale * x.wide()).collect();
             // Scale and product are rounded.
             let of_weights = weight_bounds(&scores, |score| 2.0 * UNIT * score.abs());
             bounds[0][row * key_length..][..of_weights.len()].copy_from_slice(&of_weights);

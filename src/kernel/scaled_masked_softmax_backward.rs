@@ -7,7 +7,7 @@ use crate::gpu::AdapterKind;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Mask, Tile};
 use crate::tape::rounding::{OPERATIONS, of_sum};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 pub use super::scaled_masked_softmax::Parameters;
@@ -146,18 +146,18 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (y, dy, mut dx) = (operands.real(0), operands.real(1), operands.real_mut(2));
-        let key_length = parameters.key_length as usize;
+        let (key_length, scale) = (parameters.key_length as usize, S::Wide::of(parameters.scale));
         for row in 0..parameters.rows() as usize {
             let all = row * key_length..(row + 1) * key_length;
             let seen = parameters.seen(row);
             let pairs = y[all.clone()].iter().zip(&dy[all.clone()]).take(seen);
-            let pairs = pairs.map(|(y, dy)| (y.to_f64(), dy.to_f64()));
-            let dot: f64 = pairs.clone().map(|(y, dy)| y * dy).sum();
+            let pairs = pairs.map(|(y, dy)| (y.wide(), dy.wide()));
+            let dot: S::Wide = pairs.clone().map(|(y, dy)| y * dy).sum();
             let (visible, hidden) = dx[all].split_at_mut(seen);
             for (dx, (y, dy)) in visible.iter_mut().zip(pairs) {
-                *dx = S::from_f64(parameters.scale * y * (dy - dot));
+                *dx = S::narrow(scale * y * (dy - dot));
             }
-            hidden.fill(S::from_f64(0.0));
+            hidden.fill(S::narrow(S::Wide::of(0.0)));
         }
     }
 
@@ -167,8 +167,7 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
         let of_sum = of_sum(parameters.key_length.into());
         for row in 0..parameters.rows() as usize {
             let seen = row * key_length..row * key_length + parameters.seen(row);
-            let pairs =
-                y[seen.clone()].iter().zip(&dy[seen.clone()]).map(|(y, dy)| (y.to_f64().abs(), dy.to_f64().abs()));
+            let pairs = y[seen.clone()].iter().zip(&dy[seen.clone()]).map(|(y, dy)| (y.wide().abs(), dy.wide().abs()));
             let dot: f64 = pairs.clone().map(|(y, dy)| y * dy).sum();
             for (bound, (y, dy)) in bounds[0][seen].iter_mut().zip(pairs) {
                 *bound = parameters.scale.abs() * y * (OPERATIONS * dy + of_sum * dot);

@@ -7,7 +7,7 @@ use crate::gpu::AdapterKind;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Mask, Rescale, Tile};
 use crate::tape::rounding::{UNIT, of_exp, of_sum};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -250,28 +250,29 @@ impl KernelDefinition for Softmax {
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (x, mut y) = (operands.real(0), operands.real_mut(1));
         let (length, inner) = (parameters.length as usize, parameters.inner as usize);
-        let mut weights = vec![0.0; length * inner];
-        let (mut greatest, mut total) = (vec![0.0; inner], vec![0.0; inner]);
+        let (zero, invisible) = (S::Wide::of(0.0), S::Wide::of(INVISIBLE));
+        let mut weights = vec![zero; length * inner];
+        let (mut greatest, mut total) = (vec![zero; inner], vec![zero; inner]);
         for outer in 0..parameters.outer as usize {
             let all = outer * length * inner..(outer + 1) * length * inner;
-            greatest.fill(f64::NEG_INFINITY);
+            greatest.fill(S::Wide::NEG_INFINITY);
             for scores in x[all.clone()].chunks_exact(inner) {
                 for (greatest, score) in greatest.iter_mut().zip(scores) {
-                    *greatest = greatest.max(score.to_f64());
+                    *greatest = greatest.max(score.wide());
                 }
             }
-            total.fill(0.0);
+            total.fill(zero);
             for (scores, weights) in x[all.clone()].chunks_exact(inner).zip(weights.chunks_exact_mut(inner)) {
                 for column in 0..inner {
-                    let score = scores[column].to_f64();
-                    weights[column] = if score <= INVISIBLE { 0.0 } else { (score - greatest[column]).exp() };
+                    let score = scores[column].wide();
+                    weights[column] = if score <= invisible { zero } else { (score - greatest[column]).exp() };
                     total[column] += weights[column];
                 }
             }
             for (y, weights) in y[all].chunks_exact_mut(inner).zip(weights.chunks_exact(inner)) {
                 for column in 0..inner {
                     // Where nothing is visible, weight and total are both 0.
-                    y[column] = S::from_f64(if total[column] == 0.0 { 0.0 } else { weights[column] / total[column] });
+                    y[column] = S::narrow(if total[column] == zero { zero } else { weights[column] / total[column] });
                 }
             }
         }
@@ -282,7 +283,7 @@ impl KernelDefinition for Softmax {
         let (length, inner) = (parameters.length as usize, parameters.inner as usize);
         for result in 0..parameters.results() as usize {
             let first = result / inner * length * inner + result % inner;
-            let scores: Vec<f64> = (0..length).map(|index| x[first + index * inner].to_f64()).collect();
+            let scores: Vec<f64> = (0..length).map(|index| x[first + index * inner].wide()).collect();
             for (index, bound) in weight_bounds(&scores, |_| 0.0).into_iter().enumerate() {
                 bounds[0][first + index * inner] = bound;
             }

@@ -7,7 +7,7 @@ use crate::gpu::AdapterKind;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Tile};
 use crate::tape::rounding::{OPERATIONS, of_sum};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -170,19 +170,19 @@ impl KernelDefinition for SoftmaxBackward {
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (y, dy, mut dx) = (operands.real(0), operands.real(1), operands.real_mut(2));
         let (length, inner) = (parameters.length as usize, parameters.inner as usize);
-        let mut dot = vec![0.0; inner];
+        let mut dot = vec![S::Wide::of(0.0); inner];
         for outer in 0..parameters.outer as usize {
             let all = outer * length * inner..(outer + 1) * length * inner;
-            dot.fill(0.0);
+            dot.fill(S::Wide::of(0.0));
             for (y, dy) in y[all.clone()].chunks_exact(inner).zip(dy[all.clone()].chunks_exact(inner)) {
                 for column in 0..inner {
-                    dot[column] += y[column].to_f64() * dy[column].to_f64();
+                    dot[column] += y[column].wide() * dy[column].wide();
                 }
             }
             let rows = y[all.clone()].chunks_exact(inner).zip(dy[all.clone()].chunks_exact(inner));
             for (dx, (y, dy)) in dx[all].chunks_exact_mut(inner).zip(rows) {
                 for column in 0..inner {
-                    dx[column] = S::from_f64(y[column].to_f64() * (dy[column].to_f64() - dot[column]));
+                    dx[column] = S::narrow(y[column].wide() * (dy[column].wide() - dot[column]));
                 }
             }
         }
@@ -194,7 +194,7 @@ impl KernelDefinition for SoftmaxBackward {
         let of_sum = of_sum(parameters.length.into());
         for result in 0..parameters.outer as usize * inner {
             let first = result / inner * length * inner + result % inner;
-            let at = |index: usize| (y[first + index * inner].to_f64().abs(), dy[first + index * inner].to_f64().abs());
+            let at = |index: usize| (y[first + index * inner].wide().abs(), dy[first + index * inner].wide().abs());
             let dot: f64 = (0..length).map(at).map(|(y, dy)| y * dy).sum();
             for index in 0..length {
                 let (y, dy) = at(index);

@@ -5,7 +5,7 @@ use super::piece;
 use crate::tape::MutantKind::{Accumulator, Index, Tile};
 use crate::tape::rounding::bound_sums;
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -85,14 +85,14 @@ impl KernelDefinition for SumOfSquares {
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (x, mut partials) = (operands.real(0), operands.real_mut(1));
-        let mut sums = vec![0.0; parameters.partials as usize];
+        let mut sums = vec![S::Wide::of(0.0); parameters.partials as usize];
         for (group, elements) in x[..parameters.count as usize].chunks(4).enumerate() {
-            let squares = elements.iter().map(|value| value.to_f64() * value.to_f64());
-            sums[group % parameters.partials as usize] += squares.sum::<f64>();
+            let squares = elements.iter().map(|value| value.wide() * value.wide());
+            sums[group % parameters.partials as usize] += squares.sum::<S::Wide>();
         }
         let written = &mut partials[parameters.partials_offset as usize..][..sums.len()];
         for (partial, sum) in written.iter_mut().zip(sums) {
-            *partial = S::from_f64(sum);
+            *partial = S::narrow(sum);
         }
     }
 

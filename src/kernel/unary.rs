@@ -4,7 +4,7 @@ use super::elementwise::Unary;
 use super::piece;
 use crate::tape::MutantKind::{Formula, Index, Tile};
 use crate::tape::{
-    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, normal,
+    Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide, normal,
 };
 
 /// The row of [`super::KERNELS`].
@@ -78,18 +78,19 @@ impl KernelDefinition for UnaryKernel {
     }
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
-        let Ok(row) = Unary::row_of(parameters.operation) else { return };
+        let Some(operation) = Unary::from_index(parameters.operation) else { return };
+        let (function, constant) = (operation.function(), S::Wide::of(parameters.constant));
         let (x, mut y) = (operands.real(0), operands.real_mut(1));
         let count = parameters.count as usize;
         for (y, x) in y[..count].iter_mut().zip(&x[..count]) {
-            *y = S::from_f64((row.function)(x.to_f64(), parameters.constant));
+            *y = S::narrow(function(x.wide(), constant));
         }
     }
 
     fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
         let Ok(row) = Unary::row_of(parameters.operation) else { return };
         for (bound, x) in bounds[0].iter_mut().zip(operands.real(0).iter().take(parameters.count as usize)) {
-            *bound = (row.error)(x.to_f64(), parameters.constant);
+            *bound = (row.error)(x.wide(), parameters.constant);
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 
-use super::host_buffer::{HostBuffer, Operands, Real};
+use super::arithmetic::{Plain, Real};
+use super::host_buffer::{HostBuffer, Operands};
 use super::kernel::Kernel;
 use super::launch::Launch;
 use super::memory::available_bytes;
@@ -37,6 +38,12 @@ impl TwinStorage for f32 {
 impl TwinStorage for f64 {
     fn run(kernel: &Kernel, parameters: &dyn std::any::Any, operands: &Operands<'_, Self>) {
         (kernel.twin_f64)(parameters, operands);
+    }
+}
+
+impl TwinStorage for Plain {
+    fn run(kernel: &Kernel, parameters: &dyn std::any::Any, operands: &Operands<'_, Self>) {
+        (kernel.twin_plain)(parameters, operands);
     }
 }
 

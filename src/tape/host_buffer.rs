@@ -2,29 +2,7 @@
 
 use std::cell::{Ref, RefCell, RefMut};
 
-/// What a twin stores: f32 like the device, or f64 for finite differences and checks. Twins always accumulate in f64.
-pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
-    fn from_f64(value: f64) -> Self;
-    fn to_f64(self) -> f64;
-}
-
-impl Real for f32 {
-    fn from_f64(value: f64) -> Self {
-        value as f32
-    }
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
-}
-
-impl Real for f64 {
-    fn from_f64(value: f64) -> Self {
-        value
-    }
-    fn to_f64(self) -> f64 {
-        self
-    }
-}
+use super::arithmetic::Real;
 
 /// The contents of one buffer: numbers, or whole words (token ids, targets, flags).
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +44,7 @@ impl<'a, S: Real> Operands<'a, S> {
             |operand: usize, &(cell, first, count): &(&RefCell<HostBuffer<S>>, usize, usize)| match &*cell.borrow() {
                 HostBuffer::Real(_) if cleared.contains(&operand) => HostBuffer::Real(vec![0.0; count]),
                 HostBuffer::Real(values) => {
-                    HostBuffer::Real(values[first..first + count].iter().map(|value| value.to_f64().abs()).collect())
+                    HostBuffer::Real(values[first..first + count].iter().map(|value| value.wide().into().abs()).collect())
                 }
                 HostBuffer::Words(words) => HostBuffer::Words(words[first..first + count].to_vec()),
             };

@@ -2,8 +2,9 @@
 
 use std::any::Any;
 
+use super::arithmetic::{Plain, Real};
 use super::case::Case;
-use super::host_buffer::{Operands, Real};
+use super::host_buffer::Operands;
 use super::mutant::{Mutant, Mutants};
 use super::parameters::{FieldLayout, KernelParameters};
 use crate::gpu::{AdapterKind, Constant, Piece, Profile, ShaderError, ShaderSource, Target};
@@ -52,7 +53,7 @@ pub trait KernelDefinition: 'static {
     const WRITES: &'static [usize];
 
     fn designs() -> &'static [Design<Self::Parameters>];
-    /// The textbook formula, in f64, over whatever the buffers store.
+    /// The textbook formula over whatever the buffers store, computed in what belongs to that: f64, except for [`Plain`].
     fn twin<S: Real>(parameters: &Self::Parameters, operands: &Operands<'_, S>);
     /// How far each written number may lie from the twin's where a design computes it in f32: a vector for each of
     /// `WRITES`, in its order, an element for each of the operand's. All begin as 0, and stay so where a number is moved
@@ -74,6 +75,7 @@ pub struct Kernel {
     pub writes: &'static [usize],
     pub twin_f32: fn(&dyn Any, &Operands<'_, f32>),
     pub twin_f64: fn(&dyn Any, &Operands<'_, f64>),
+    pub twin_plain: fn(&dyn Any, &Operands<'_, Plain>),
     /// See [`KernelDefinition::error_bounds`].
     pub error_bounds: fn(&dyn Any, &Operands<'_, f32>, &mut [Vec<f64>]),
     pub cost: fn(&dyn Any) -> Cost,
@@ -116,6 +118,7 @@ impl Kernel {
             writes: K::WRITES,
             twin_f32: |any, operands| K::twin(parameters(any), operands),
             twin_f64: |any, operands| K::twin(parameters(any), operands),
+            twin_plain: |any, operands| K::twin(parameters(any), operands),
             error_bounds: |any, operands, bounds| K::error_bounds(parameters(any), operands, bounds),
             cost: |any| K::cost(parameters(any)),
             designs: || K::designs().iter().map(DesignInfo::of).collect(),

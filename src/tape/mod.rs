@@ -2,6 +2,7 @@
 //!
 //! A tape is plain data. It knows kernels only by their descriptors, and nothing of graphs or models.
 
+mod arithmetic;
 mod case;
 mod check;
 mod exec_cpu;
@@ -20,12 +21,13 @@ pub mod rounding;
 mod tensor;
 mod wide_executor;
 
+pub use arithmetic::{Plain, Real, Wide};
 pub use case::{Case, Operand, Tolerance, normal, words};
 pub use check::{LaunchFault, check_launch};
 pub use exec_cpu::{CpuExecutor, TwinStorage};
 pub use exec_gpu::{ExecutionError, GpuExecutor, PlantedFault};
 pub use executor::{Executor, PendingStatus, StatusReader};
-pub use host_buffer::{HostBuffer, Operands, Real};
+pub use host_buffer::{HostBuffer, Operands};
 pub use kernel::{Cost, Design, DesignInfo, Kernel, KernelDefinition, Preference};
 pub use launch::{BufferWindow, Launch};
 pub use memory::available_bytes;

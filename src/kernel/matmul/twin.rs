@@ -1,7 +1,7 @@
-//! The reference: `c[m, :] = bias + sum over k of a[m, k] * b[k, :]`, row by row, in f64.
+//! The reference: `c[m, :] = bias + sum over k of a[m, k] * b[k, :]`, row by row.
 
 use super::Parameters;
-use crate::tape::{Operands, Real};
+use crate::tape::{Operands, Real, Wide};
 
 /// Multiplies every batch. B is unpacked to dense rows once a batch, so that the innermost loop runs along memory
 /// whatever B's strides are.
@@ -9,8 +9,9 @@ pub(super) fn matmul<S: Real>(parameters: &Parameters, operands: &Operands<'_, S
     let bias = (parameters.has_bias != 0).then(|| operands.real(2));
     let (a, b, mut c) = (operands.real(0), operands.real(1), operands.real_mut(3));
     let [rows, columns, inner] = [parameters.rows, parameters.columns, parameters.inner].map(|size| size as usize);
-    let mut b_dense = vec![0.0; inner * columns];
-    let mut sums = vec![0.0; columns];
+    let zero = S::Wide::of(0.0);
+    let mut b_dense = vec![zero; inner * columns];
+    let mut sums = vec![zero; columns];
     for batch in 0..parameters.batches {
         let (outer, inner_index) = (batch / parameters.batch_inner, batch % parameters.batch_inner);
         let start = |offset: u32, outer_stride: u32, inner_stride: u32| {
@@ -22,25 +23,25 @@ pub(super) fn matmul<S: Real>(parameters: &Parameters, operands: &Operands<'_, S
         for k in 0..inner {
             for n in 0..columns {
                 let at = k * parameters.b_row_stride as usize + n * parameters.b_column_stride as usize;
-                b_dense[k * columns + n] = b[b_start + at].to_f64();
+                b_dense[k * columns + n] = b[b_start + at].wide();
             }
         }
         for m in 0..rows {
             match &bias {
-                Some(bias) => sums.iter_mut().zip(bias.iter()).for_each(|(sum, value)| *sum = value.to_f64()),
-                None => sums.fill(0.0),
+                Some(bias) => sums.iter_mut().zip(bias.iter()).for_each(|(sum, value)| *sum = value.wide()),
+                None => sums.fill(zero),
             }
             for k in 0..inner {
                 let at = m * parameters.a_row_stride as usize + k * parameters.a_column_stride as usize;
-                let a_value = a[a_start + at].to_f64();
+                let a_value = a[a_start + at].wide();
                 let b_row = &b_dense[k * columns..(k + 1) * columns];
                 for (sum, b_value) in sums.iter_mut().zip(b_row) {
-                    *sum += a_value * b_value;
+                    *sum += a_value * *b_value;
                 }
             }
             let c_row = &mut c[c_start + m * parameters.c_row_stride as usize..];
             for (element, sum) in c_row.iter_mut().zip(&sums) {
-                *element = S::from_f64(*sum);
+                *element = S::narrow(*sum);
             }
         }
     }
