@@ -29,13 +29,14 @@ pub struct RewriteReport {
 /// it blocks a fusion that would swallow it.
 pub fn rewrite(graph: &mut Graph, rewrites: Rewrites, kept: &[Value]) -> Vec<RewriteReport> {
     let mut reports = Vec::new();
+    let mut uses = Uses::of(graph);
     for node in 0..graph.nodes.len() {
         if graph.op::<Softmax>(node).is_none() {
             continue;
         }
         let outcome = match rewrites {
-            Rewrites::Fused => fuse_attention(graph, node, kept).map(|()| "attention"),
-            Rewrites::Naive => fuse_softmax(graph, node, kept).map(|()| "scaled_masked_softmax"),
+            Rewrites::Fused => fuse_attention(graph, &mut uses, node, kept).map(|()| "attention"),
+            Rewrites::Naive => fuse_softmax(graph, &mut uses, node, kept).map(|()| "scaled_masked_softmax"),
         };
         reports.push(RewriteReport { label: graph.nodes[node].label.clone(), outcome });
     }
@@ -51,17 +52,42 @@ struct Weights {
     inner: Vec<Value>,
 }
 
-fn consumers(graph: &Graph, value: Value) -> Vec<NodeId> {
-    (0..graph.nodes.len()).filter(|&node| graph.nodes[node].inputs.contains(&value)).collect()
+/// For each node those that read it, or have read it before they were rewritten. Looking through the whole graph for
+/// them would take hundreds of times as long in a model of hundreds of layers.
+struct Uses(Vec<Vec<NodeId>>);
+
+impl Uses {
+    fn of(graph: &Graph) -> Self {
+        let mut uses = Self(vec![Vec::new(); graph.nodes.len()]);
+        for (node, content) in graph.nodes.iter().enumerate() {
+            uses.add(node, &content.inputs);
+        }
+        uses
+    }
+
+    fn add(&mut self, node: NodeId, inputs: &[Value]) {
+        for input in inputs {
+            let users = &mut self.0[input.node];
+            if !users.contains(&node) {
+                users.push(node);
+            }
+        }
+    }
+
+    /// The nodes that read `value` now.
+    fn consumers(&self, graph: &Graph, value: Value) -> Vec<NodeId> {
+        let users = self.0[value.node].iter().copied();
+        users.filter(|&node| graph.nodes[node].inputs.contains(&value)).collect()
+    }
 }
 
 /// `Err` where somebody else needs a value that a fusion would swallow.
-fn only_used_here(graph: &Graph, value: Value, kept: &[Value]) -> Result<(), String> {
+fn only_used_here(graph: &Graph, uses: &Uses, value: Value, kept: &[Value]) -> Result<(), String> {
     let label = &graph.nodes[value.node].label;
     if kept.contains(&value) {
         return Err(format!("'{label}' is a requested output"));
     }
-    match consumers(graph, value).as_slice() {
+    match uses.consumers(graph, value).as_slice() {
         [_] => Ok(()),
         users => Err(format!("'{label}' is used in {} places", users.len())),
     }
@@ -102,30 +128,30 @@ fn weights(graph: &Graph, softmax: NodeId) -> Result<Weights, String> {
     Ok(found)
 }
 
-fn fuse_softmax(graph: &mut Graph, softmax: NodeId, kept: &[Value]) -> Result<(), String> {
+fn fuse_softmax(graph: &mut Graph, uses: &mut Uses, softmax: NodeId, kept: &[Value]) -> Result<(), String> {
     let found = weights(graph, softmax)?;
     if graph.shape(found.scores).len() < 2 {
         return Err("the scores have fewer than two dimensions".into());
     }
     for &value in &found.inner {
-        only_used_here(graph, value, kept)?;
+        only_used_here(graph, uses, value, kept)?;
     }
-    replace(graph, softmax, ScaledMaskedSoftmax { scale: found.scale, causal: found.causal }, vec![found.scores])
+    replace(graph, uses, softmax, ScaledMaskedSoftmax { scale: found.scale, causal: found.causal }, vec![found.scores])
 }
 
-fn fuse_attention(graph: &mut Graph, softmax: NodeId, kept: &[Value]) -> Result<(), String> {
+fn fuse_attention(graph: &mut Graph, uses: &mut Uses, softmax: NodeId, kept: &[Value]) -> Result<(), String> {
     let mut found = weights(graph, softmax)?;
     let weights = Value { node: softmax, output: 0 };
-    only_used_here(graph, weights, kept)?;
-    let product = consumers(graph, weights)[0];
-    let uses = &graph.nodes[product].inputs;
-    if graph.op::<MatMul>(product).is_none() || uses.len() != 2 || uses[0] != weights {
+    only_used_here(graph, uses, weights, kept)?;
+    let product = uses.consumers(graph, weights)[0];
+    let inputs = &graph.nodes[product].inputs;
+    if graph.op::<MatMul>(product).is_none() || inputs.len() != 2 || inputs[0] != weights {
         return Err(format!(
             "the weights go to {}, fused attention multiplies them by the values",
             graph.nodes[product].op.name()
         ));
     }
-    let value = uses[1];
+    let value = inputs[1];
 
     let scores = found.scores.node;
     if graph.op::<MatMul>(scores).is_none() || graph.nodes[scores].inputs.len() != 2 {
@@ -138,7 +164,7 @@ fn fuse_attention(graph: &mut Graph, softmax: NodeId, kept: &[Value]) -> Result<
     // A scale of the queries is a scale of the scores.
     while let Some(op) = graph.op::<UnaryOp>(query.node)
         && op.operation == Unary::Scale
-        && only_used_here(graph, query, kept).is_ok()
+        && only_used_here(graph, uses, query, kept).is_ok()
     {
         found.scale *= op.constant;
         query = graph.nodes[query.node].inputs[0];
@@ -154,14 +180,14 @@ fn fuse_attention(graph: &mut Graph, softmax: NodeId, kept: &[Value]) -> Result<
     let key = graph.nodes[transposed.node].inputs[0];
     found.inner.push(found.scores);
     for &inner in &found.inner {
-        only_used_here(graph, inner, kept)?;
+        only_used_here(graph, uses, inner, kept)?;
     }
     let spec = AttentionSpec { scale: found.scale, causal: found.causal };
-    replace(graph, product, Attention { spec }, vec![query, key, value])
+    replace(graph, uses, product, Attention { spec }, vec![query, key, value])
 }
 
 /// Puts another op in a node's place; its first output must keep its type.
-fn replace(graph: &mut Graph, node: NodeId, op: impl Op, inputs: Vec<Value>) -> Result<(), String> {
+fn replace(graph: &mut Graph, uses: &mut Uses, node: NodeId, op: impl Op, inputs: Vec<Value>) -> Result<(), String> {
     let types: Vec<_> = inputs.iter().map(|&input| graph.ty(input)).collect();
     let outputs = op.infer(&types).map_err(|reason| reason.to_string())?;
     if outputs[0] != graph.nodes[node].outputs[0] {
@@ -169,6 +195,7 @@ fn replace(graph: &mut Graph, node: NodeId, op: impl Op, inputs: Vec<Value>) -> 
     }
     // An input may have been added later than the node only if the order of the graph were broken.
     debug_assert!(inputs.iter().all(|input| input.node < node));
+    uses.add(node, &inputs);
     let target = &mut graph.nodes[node];
     if let Some(scope) = target.label.strip_suffix(target.op.name()) {
         target.label = format!("{scope}{}", op.name());

@@ -43,9 +43,9 @@ impl<'a, S: Real> Operands<'a, S> {
         let copy =
             |operand: usize, &(cell, first, count): &(&RefCell<HostBuffer<S>>, usize, usize)| match &*cell.borrow() {
                 HostBuffer::Real(_) if cleared.contains(&operand) => HostBuffer::Real(vec![0.0; count]),
-                HostBuffer::Real(values) => {
-                    HostBuffer::Real(values[first..first + count].iter().map(|value| value.wide().into().abs()).collect())
-                }
+                HostBuffer::Real(values) => HostBuffer::Real(
+                    values[first..first + count].iter().map(|value| value.wide().into().abs()).collect(),
+                ),
                 HostBuffer::Words(words) => HostBuffer::Words(words[first..first + count].to_vec()),
             };
         self.windows.iter().enumerate().map(|(operand, window)| RefCell::new(copy(operand, window))).collect()

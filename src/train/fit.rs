@@ -43,11 +43,14 @@ pub fn smaller(spec: &ProgramSpec, profile: Option<&Profile>) -> String {
     }
 }
 
+/// What to do where the model itself is too large.
+pub const NO_BATCH_FITS: &str = "no --batch fits: lower --context-length, --width or --layers";
+
 /// Advice for a run that does not fit: the largest batch that does, found by halving, or which other setting to lower.
 pub fn advice(spec: &ProgramSpec, profile: Option<&Profile>) -> String {
     let with_batch = |batch: usize| ProgramSpec { batch, ..spec.clone() };
     if !fits(&with_batch(1), profile) {
-        return "no --batch fits: lower --context-length, --width or --layers".into();
+        return NO_BATCH_FITS.into();
     }
     let (mut fitting, mut failing) = (1, spec.batch.max(2));
     while failing - fitting > 1 {

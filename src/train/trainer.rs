@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::faults::TrainingFaults;
-use super::fit::{advice, smaller};
+use super::fit::{NO_BATCH_FITS, advice, smaller};
 use super::non_finite::NonFinite;
 use super::optimizer_state::OptimizerState;
 use super::program::{Optimizer, Program, ProgramSpec, StepScalars, build_program, segment};
@@ -18,7 +18,7 @@ use crate::model::config::{ConfigError, GptConfig};
 use crate::model::forward::ModelError;
 use crate::model::generate::{Forward, GenerationError};
 use crate::model::sampling::Sampling;
-use crate::tape::{BufferId, ExecutionError, Executor, PendingStatus, StatusReader};
+use crate::tape::{BufferId, ExecutionError, Executor, PendingStatus, StatusReader, TapeError, available_bytes};
 
 /// Micro-batches that are queued before the trainer waits for the device, so that the work in flight stays bounded
 /// however many make a step.
@@ -112,6 +112,16 @@ pub fn program_spec(settings: &Settings, vocabulary_size: usize) -> Result<Progr
     })
 }
 
+/// The error for a model whose weights, gradients and moments alone are more than the host has: that can be told
+/// without a plan, which takes seconds for a model of that size.
+fn beyond_memory(parameters: u64, available: Option<u64>) -> Option<TrainerError> {
+    let (bytes, available) = (parameters.saturating_mul(4 * 4), available?);
+    (available < bytes).then(|| TrainerError::NoMemory {
+        source: TapeError::OutOfMemory { bytes, available }.into(),
+        advice: NO_BATCH_FITS.into(),
+    })
+}
+
 impl Trainer {
     /// Plans the run and sets it up on `gpu`, or on the CPU executor where that is `None`. Weights are those of the
     /// settings' seed; [`Trainer::load`] replaces them.
@@ -125,6 +135,10 @@ impl Trainer {
     ) -> Result<Self, TrainerError> {
         let spec = program_spec(settings, vocabulary_size)?;
         let profile = gpu.map(|gpu| &gpu.profile);
+        let available = if profile.is_none() { available_bytes() } else { None };
+        if let Some(error) = beyond_memory(spec.config.parameter_count(), available) {
+            return Err(error);
+        }
         let program = build_program(&spec, profile, Reuse::Pooled)
             .map_err(|source| TrainerError::DoesNotFit { source, advice: advice(&spec, profile) })?;
         let at_start = |source| match source {
@@ -376,5 +390,18 @@ impl Trainer {
             values.push(read.map_err(|source| TrainerError::Execution { step: self.step, source })?);
         }
         Ok(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_larger_than_memory_is_refused_before_it_is_planned() {
+        assert!(beyond_memory(1000, None).is_none());
+        assert!(beyond_memory(1000, Some(16_000)).is_none());
+        let error = beyond_memory(1001, Some(16_000)).map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("16016") && error.contains("16000") && error.contains("no --batch fits: "), "{error}");
     }
 }
