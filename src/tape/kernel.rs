@@ -61,7 +61,7 @@ pub trait KernelDefinition: 'static {
     const WRITES: &'static [usize];
 
     fn designs() -> &'static [Design<Self::Parameters>];
-    /// The textbook formula over whatever the buffers store, computed in what belongs to that: f64, except for [`Plain`].
+    /// The textbook formula over whatever the buffers store, computed in `S::Wide`: f64, or f32 for [`Plain`].
     fn twin<S: Real>(parameters: &Self::Parameters, operands: &Operands<'_, S>);
     fn cost(parameters: &Self::Parameters) -> Cost;
     /// The launches on which every design must equal the twin, element by element.
