@@ -9,6 +9,7 @@ mod op;
 mod output;
 mod parity;
 mod parity_golden;
+mod parity_report;
 mod progress;
 mod shell;
 mod tensor_files;

@@ -12,6 +12,7 @@ use super::Outcome;
 use super::device::{DeviceArgument, open};
 use super::output::say;
 use super::parity_golden::{self, Request};
+use super::parity_report::{self, Report};
 use crate::check::parity::{Outcome as CaseOutcome, run_case};
 use crate::gpu::{Choice, Pipelines};
 use crate::kernel::KERNELS;
@@ -33,6 +34,9 @@ pub struct Arguments {
     /// Write every result to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write each design's error against f64, beside that of the plain formula in f32, to this .md or .json file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["golden", "json"])]
+    report: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgument,
 }
@@ -74,6 +78,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         ),
         None => None,
     };
+    let report = arguments.report.as_deref().map(Report::create).transpose()?;
     let (gpu, line) = open(&arguments.device.device).await?;
     if let Some(directory) = &arguments.golden {
         if gpu.is_none() && arguments.device.device != Choice::Cpu {
@@ -89,6 +94,14 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     };
     let mut out = std::io::stdout();
     writeln!(out, "{line}")?;
+    if let Some(report) = report {
+        let selected = |kernel: &Kernel, design: &DesignInfo, case: &Case| {
+            let chosen = || kernel.choose(case.parameters.as_any(), &gpu.profile);
+            arguments.matches(&trial_name(kernel, design, case))
+                && (arguments.designs == Designs::All || chosen().is_some_and(|chosen| chosen.name == design.name))
+        };
+        return parity_report::run(report, &gpu, selected).await;
+    }
     let mut pipelines = Pipelines::default();
     let (mut passed, mut failed, mut unsupported) = (0, 0, 0);
     let mut rows = Vec::new();
