@@ -2,6 +2,7 @@
 //! reference.
 
 pub mod bisect;
+pub mod error_budget;
 pub mod golden;
 mod launch;
 pub mod mutants;

@@ -83,7 +83,7 @@ impl std::fmt::Display for Worst {
     }
 }
 
-fn tape_of(kernel: &'static Kernel, design: Option<DesignInfo>, case: &Case) -> Tape {
+pub(super) fn tape_of(kernel: &'static Kernel, design: Option<DesignInfo>, case: &Case) -> Tape {
     let buffers: Vec<TapeBuffer> = case
         .operands
         .iter()
@@ -120,7 +120,7 @@ fn tape_of(kernel: &'static Kernel, design: Option<DesignInfo>, case: &Case) -> 
 }
 
 /// The bits of an operand before the launch, guard included.
-fn contents(operand: &Operand) -> Vec<u32> {
+pub(super) fn contents(operand: &Operand) -> Vec<u32> {
     let nan = f32::NAN.to_bits();
     let (mut bits, guard): (Vec<u32>, u32) = match operand {
         Operand::Input(values) => (bytemuck::cast_slice(values).to_vec(), nan),
@@ -133,7 +133,7 @@ fn contents(operand: &Operand) -> Vec<u32> {
     bits
 }
 
-fn holds_words(operand: &Operand) -> bool {
+pub(super) fn holds_words(operand: &Operand) -> bool {
     matches!(operand, Operand::InputWords(_) | Operand::OutputWords(_) | Operand::InOutWords(_))
 }
 
@@ -173,7 +173,7 @@ pub fn reference(kernel: &'static Kernel, case: &Case) -> Result<Reference, Exec
 }
 
 /// Runs the design and returns every operand's bits afterwards.
-async fn device_results(
+pub(super) async fn device_results(
     gpu: &Arc<Gpu>,
     pipelines: &mut Pipelines,
     kernel: &'static Kernel,

@@ -11,6 +11,7 @@ mod output;
 mod parity;
 mod parity_golden;
 mod parity_mutants;
+mod parity_report;
 mod parity_step;
 mod progress;
 mod shell;

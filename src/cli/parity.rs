@@ -11,6 +11,7 @@ use serde_json::json;
 use super::device::{DeviceArgument, open};
 use super::output::say;
 use super::parity_golden::{self, Request};
+use super::parity_report::{self, Report};
 use super::{Outcome, parity_mutants, parity_step};
 use crate::check::parity::{Outcome as CaseOutcome, run_case};
 use crate::gpu::{Choice, Pipelines};
@@ -36,6 +37,9 @@ pub struct Arguments {
     /// Plant each known fault in its shader instead: some case must notice it
     #[arg(long, conflicts_with_all = ["designs", "json"])]
     mutants: bool,
+    /// Write each design's error against f64, beside that of the plain formula in f32, to this .md or .json file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["golden", "json", "mutants"])]
+    report: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgument,
     #[command(flatten)]
@@ -87,6 +91,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         bail!("no kernel, design or case has '{}' in its name", arguments.filter.unwrap_or_default());
     }
     let mut file = report_file(arguments.json.as_ref())?;
+    let report = arguments.report.as_deref().map(Report::create).transpose()?;
     let (gpu, line) = open(&arguments.device.device).await?;
     if let Some(directory) = &arguments.golden {
         if gpu.is_none() && arguments.device.device != Choice::Cpu {
@@ -102,6 +107,14 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     };
     let mut out = std::io::stdout();
     writeln!(out, "{line}")?;
+    if let Some(report) = report {
+        let selected = |kernel: &Kernel, design: &DesignInfo, case: &Case| {
+            let chosen = || kernel.choose(case.parameters.as_any(), &gpu.profile);
+            arguments.matches(&trial_name(kernel, design, case))
+                && (arguments.designs == Designs::All || chosen().is_some_and(|chosen| chosen.name == design.name))
+        };
+        return parity_report::run(report, &gpu, selected).await;
+    }
     let mut pipelines = Pipelines::default();
     let (mut passed, mut failed, mut unsupported) = (0, 0, 0);
     let mut rows = Vec::new();

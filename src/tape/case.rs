@@ -52,6 +52,21 @@ pub enum Operand {
     InOutWords(Vec<u32>),
 }
 
+impl Operand {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Input(values) | Self::InOut(values) => values.len(),
+            Self::InputWords(words) | Self::InOutWords(words) => words.len(),
+            Self::Output(count) | Self::OutputWords(count) => *count,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// One case of a kernel.
 #[derive(Clone)]
 pub struct Case {

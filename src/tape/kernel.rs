@@ -53,7 +53,7 @@ pub trait KernelDefinition: 'static {
     const WRITES: &'static [usize];
 
     fn designs() -> &'static [Design<Self::Parameters>];
-    /// The textbook formula over whatever the buffers store, computed in what belongs to that: f64, except for [`Plain`].
+    /// The textbook formula over whatever the buffers store, computed in `S::Wide`: f64, or f32 for [`Plain`].
     fn twin<S: Real>(parameters: &Self::Parameters, operands: &Operands<'_, S>);
     /// How far each written number may lie from the twin's where a design computes it in f32: a vector for each of
     /// `WRITES`, in its order, an element for each of the operand's. All begin as 0, and stay so where a number is moved

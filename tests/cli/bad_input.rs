@@ -96,6 +96,15 @@ fn directories_that_hold_what_they_should_not() {
         ("parity no-such-kernel".into(), "no kernel, design or case has 'no-such-kernel' in its name"),
         ("parity no-such-kernel --json out.json".into(), "no kernel, design or case has 'no-such-kernel' in its name"),
         ("parity --json nowhere/out.json".into(), "cannot write nowhere/out.json: "),
+        (
+            "parity --report budget.txt".into(),
+            "budget.txt ends in neither .md nor .json: --report writes Markdown or JSON",
+        ),
+        ("parity --report nowhere/budget.md".into(), "cannot write nowhere/budget.md: "),
+        (
+            "parity no-such-kernel --report budget.md".into(),
+            "no kernel, design or case has 'no-such-kernel' in its name",
+        ),
         ("parity --device cpu".into(), "parity compares an adapter with the CPU reference"),
         ("man --out file".into(), "cannot write manual pages to file: "),
     ] {

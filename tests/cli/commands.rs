@@ -132,6 +132,26 @@ fn parity_reports_every_case_it_ran_and_writes_them_down() {
 }
 
 #[test]
+fn parity_reports_the_error_budget_in_markdown_and_json() {
+    let room = Room::new();
+    if !adapters(&room) {
+        return;
+    }
+    let printed = room.run("parity softmax/ --designs chosen --report budget.json").fine();
+    assert!(printed.contains("softmax/") && printed.ends_with(" within their error budget, 0 not\n"), "{printed}");
+    let report: serde_json::Value = serde_json::from_slice(&room.read("budget.json")).unwrap();
+    assert_eq!(report["command"], "headlight parity softmax/ --designs chosen --report budget.json");
+    for design in report["designs"].as_array().unwrap() {
+        assert!(design["kernel"].as_str().unwrap().ends_with("softmax") && design["kept"] == true, "{design:#}");
+        assert!(design["plain_error"].as_f64().unwrap() > 0.0 && design["cases"].as_u64().unwrap() > 0, "{design:#}");
+    }
+    room.run("parity copy/ --report budget.md").fine();
+    let report = String::from_utf8(room.read("budget.md")).unwrap();
+    assert!(report.contains("`headlight parity copy/ --report budget.md`"), "{report}");
+    assert!(report.contains("| copy | strided | ") && report.contains("2 of 2 designs keep"), "{report}");
+}
+
+#[test]
 fn a_reader_that_closed_the_pipe_is_no_error() {
     let train = format!("train {TOY} {NAMES} --out run");
     let plan = format!("{train} --print-plan");
