@@ -11,7 +11,7 @@ use headlight::kernel::{
     attention_backward_key_value, attention_backward_query, attention_forward, cross_entropy, layer_norm, matmul,
     softmax,
 };
-use headlight::tape::{Kernel, Mutant};
+use headlight::tape::{Kernel, Mutant, MutantKind};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 const MEASURED: &[&Kernel] = &[
@@ -29,29 +29,32 @@ const PLANTED: &[(&Kernel, &str, Mutant)] = &[
     (
         &attention_forward::KERNEL,
         "tiled",
-        Mutant {
-            name: "the output is too large",
-            original: "let factor = select(0.0, 1.0 / sum, seen);",
-            replacement: "let factor = select(0.0, 1.0001 / sum, seen);",
-        },
+        Mutant::new(
+            MutantKind::Formula,
+            "the output is too large",
+            "let factor = select(0.0, 1.0 / sum, seen);",
+            "let factor = select(0.0, 1.0001 / sum, seen);",
+        ),
     ),
     (
         &layer_norm::KERNEL,
         "vec4",
-        Mutant {
-            name: "rows are scaled by too much",
-            original: "let rstd = 1.0 / sqrt(",
-            replacement: "let rstd = 1.0001 / sqrt(",
-        },
+        Mutant::new(
+            MutantKind::Formula,
+            "rows are scaled by too much",
+            "let rstd = 1.0 / sqrt(",
+            "let rstd = 1.0001 / sqrt(",
+        ),
     ),
     (
         &softmax::KERNEL,
         "shared",
-        Mutant {
-            name: "weights add up to too much",
-            original: "let inverse = select(0.0, 1.0 / total, total > 0.0);",
-            replacement: "let inverse = select(0.0, 1.0001 / total, total > 0.0);",
-        },
+        Mutant::new(
+            MutantKind::Formula,
+            "weights add up to too much",
+            "let inverse = select(0.0, 1.0 / total, total > 0.0);",
+            "let inverse = select(0.0, 1.0001 / total, total > 0.0);",
+        ),
     ),
 ];
 

@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Designs::All)]
     designs: Designs,
     /// Compare with the reference files in this directory instead, on the adapter and the CPU executor
-    #[arg(long, value_name = "DIR", conflicts_with = "designs")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["designs", "mutants"])]
     golden: Option<PathBuf>,
     /// Let reference files pass whose op is not built
     #[arg(long, requires = "golden")]

@@ -26,10 +26,10 @@ use crate::train::text::TrainingText;
 #[command(next_help_heading = "Whole steps", group = clap::ArgGroup::new("whole").multiple(true))]
 pub struct StepArguments {
     /// Compare a whole training step in the place of single kernels: each launch, the gradients, the loss after --steps
-    #[arg(long, group = "whole", conflicts_with_all = ["filter", "designs"])]
+    #[arg(long, group = "whole", conflicts_with_all = ["filter", "designs", "golden", "mutants", "report"])]
     step: bool,
     /// Name the first launch of a training step whose results are not what its inputs give
-    #[arg(long, group = "whole", conflicts_with_all = ["filter", "designs"])]
+    #[arg(long, group = "whole", conflicts_with_all = ["filter", "designs", "golden", "mutants", "report"])]
     bisect: bool,
     /// How attention is computed
     #[arg(long, requires = "whole", value_enum, default_value_t = Attention::Both)]

@@ -225,8 +225,10 @@ fn shown(name: &str) -> String {
     printable(name, NAME_LIMIT)
 }
 
+type Decoder<T> = fn(&[u8]) -> Vec<T>;
+
 /// What turns little-endian elements into f32; `None` for a type that is not read.
-fn decoder(dtype: Dtype) -> Option<fn(&[u8]) -> Vec<f32>> {
+fn decoder(dtype: Dtype) -> Option<Decoder<f32>> {
     fn each<const N: usize>(bytes: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes.as_chunks::<N>().0.iter().map(|chunk| convert(*chunk)).collect()
     }
@@ -240,7 +242,7 @@ fn decoder(dtype: Dtype) -> Option<fn(&[u8]) -> Vec<f32>> {
 }
 
 /// What turns little-endian elements into whole numbers; `None` for a type of numbers with a fraction.
-fn integer_decoder(dtype: Dtype) -> Option<fn(&[u8]) -> Vec<i64>> {
+fn integer_decoder(dtype: Dtype) -> Option<Decoder<i64>> {
     Some(match dtype {
         Dtype::I32 => |bytes| bytes.as_chunks::<4>().0.iter().map(|&chunk| i32::from_le_bytes(chunk).into()).collect(),
         Dtype::U32 => |bytes| bytes.as_chunks::<4>().0.iter().map(|&chunk| u32::from_le_bytes(chunk).into()).collect(),
