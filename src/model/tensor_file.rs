@@ -182,8 +182,11 @@ fn shown(name: &str) -> String {
     printable(name, NAME_LIMIT)
 }
 
-/// What turns little-endian elements into f32; `None` for a type that is not read.
-fn decoder(dtype: Dtype) -> Option<fn(&[u8]) -> Vec<f32>> {
+/// Turns little-endian elements into f32.
+type Decoder = fn(&[u8]) -> Vec<f32>;
+
+/// `None` for a type that is not read.
+fn decoder(dtype: Dtype) -> Option<Decoder> {
     fn each<const N: usize>(bytes: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes.as_chunks::<N>().0.iter().map(|chunk| convert(*chunk)).collect()
     }
