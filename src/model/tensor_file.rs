@@ -225,9 +225,10 @@ fn shown(name: &str) -> String {
     printable(name, NAME_LIMIT)
 }
 
+/// Turns little-endian elements into numbers.
 type Decoder<T> = fn(&[u8]) -> Vec<T>;
 
-/// What turns little-endian elements into f32; `None` for a type that is not read.
+/// `None` for a type that is not read.
 fn decoder(dtype: Dtype) -> Option<Decoder<f32>> {
     fn each<const N: usize>(bytes: &[u8], convert: impl Fn([u8; N]) -> f32) -> Vec<f32> {
         bytes.as_chunks::<N>().0.iter().map(|chunk| convert(*chunk)).collect()
