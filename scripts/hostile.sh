@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# What each refusal of a hostile file takes: seconds and peak memory of the program, the longest first. A run that
-# refuses nothing is there to compare with: `headlight --version`.
+# What each refusal of a hostile file takes: seconds and peak memory of the program, the longest first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 report=$(mktemp)

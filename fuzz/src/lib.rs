@@ -95,8 +95,14 @@ pub fn tokenizer_json(bytes: &[u8]) {
         Err(error) => return one_line(error),
     };
     let ids: Vec<u32> = (0..).take(tokenizer.vocabulary_size()).collect();
+    // A part that means nothing may be nested deeper than a value can be.
+    let document = serde_json::from_str::<serde_json::Value>(text).ok();
     for &id in &ids {
-        assert_eq!(tokenizer.token(id).and_then(|token| tokenizer.id(token)), Some(id));
+        let token = tokenizer.token(id).unwrap_or_else(|| panic!("no token {id}"));
+        assert_eq!(tokenizer.id(token), Some(id));
+        if let Some(document) = &document {
+            assert_eq!(document["model"]["vocab"][token], id, "{token:?}");
+        }
     }
     let decoded = tokenizer.decode(&ids);
     let encoded = tokenizer.encode(&decoded).unwrap_or_else(|error| panic!("its own text: {error}"));
@@ -132,7 +138,7 @@ pub fn settings_toml(bytes: &[u8]) {
 pub fn trainer_state(bytes: &[u8]) {
     match TrainerState::parse(bytes, Path::new("trainer.json")) {
         Ok(state) => {
-            assert!(state.elapsed_seconds.is_finite());
+            assert!(state.elapsed_seconds.is_finite() && state.elapsed_seconds >= 0.0);
             let trajectory = Settings::resolve(SettingsOverride::default(), SettingsOverride::default()).trajectory();
             let _ = state.check_settings(&trajectory);
         }
