@@ -3,13 +3,17 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use clap::ValueEnum;
 
 use super::Outcome;
 use super::device::PrecisionArgument;
 use super::output::{say, warn};
 use super::tensor_files;
-use crate::op::{AttentionForm, NamedTensor, OPS, OpOptions, find};
+use crate::graph::EvaluationError;
+use crate::model::tensor_file::Precision;
+use crate::op::{AttentionForm, NamedTensor, OPS, OpError, OpOptions, Tensors, find};
+use crate::tape::TapeError;
 
 #[derive(clap::Args)]
 #[command(after_help = list())]
@@ -99,13 +103,43 @@ impl Arguments {
     }
 }
 
+/// Queries that see no key, whose log-sum-exp is rightly -inf: with a causal mask the first `Tq - Tk` of each head.
+fn unseen_queries(inputs: &Tensors, causal: bool) -> usize {
+    match (inputs.get("q").map(|q| &q.shape[..]), inputs.get("k").map(|k| &k.shape[..])) {
+        (Some(&[batch, heads, queries, _]), Some(&[_, _, keys, _])) if causal => {
+            batch * heads * queries.saturating_sub(keys)
+        }
+        _ => 0,
+    }
+}
+
+/// What an adapter cannot run, the twins can.
+fn with_way_on(error: OpError) -> anyhow::Error {
+    match error {
+        OpError::Evaluation(EvaluationError::Tape(TapeError::Launch { .. })) => {
+            anyhow!("{error}; --device cpu has no such limit")
+        }
+        error => error.into(),
+    }
+}
+
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let op = find(&arguments.name)?;
     let inputs = tensor_files::read(&arguments.input)?;
+    let place = tensor_files::writable(&arguments.output, Some(&arguments.input))?;
     let (run_on, precision, line) = arguments.run_on.open().await?;
     warn(line);
-    let outputs = op.run(&inputs, &arguments.options(), &run_on).await?;
-    tensor_files::write(&arguments.output, &outputs, precision)?;
+    let outputs = op.run(&inputs, &arguments.options(), &run_on).await.map_err(with_way_on)?;
+    for (name, tensor) in &outputs {
+        let unseen = if name == "lse" { unseen_queries(&inputs, arguments.causal) } else { 0 };
+        let lost: Vec<&f64> = tensor.values().iter().filter(|value| !value.is_finite()).collect();
+        if lost.len() > unseen {
+            let (count, all) = (lost.len() - unseen, tensor.len());
+            let wider = if precision == Precision::F32 { "; --dtype f64 may hold it" } else { "" };
+            warn(format_args!("note: {count} of {all} elements of {name} are not finite: something overflowed{wider}"));
+        }
+    }
+    tensor_files::write(&place, &outputs, precision)?;
     let described: Vec<String> = outputs.iter().map(|(name, tensor)| tensor_files::described(name, tensor)).collect();
     say(format_args!("{}: {} written to {}", op.name, described.join(", "), arguments.output.display()));
     Ok(Outcome::Fine)

@@ -9,7 +9,11 @@ use serde_json::json;
 use super::Outcome;
 use crate::check::golden::{FileReport, Row, Runs, check, files};
 use crate::gpu::Gpu;
+use crate::printable::printable;
 use crate::tape::RunOn;
+
+/// Where a line that quotes a file is cut.
+const LINE: usize = 2000;
 
 /// Which files count, and what may be absent.
 pub struct Request<'a> {
@@ -28,12 +32,13 @@ pub async fn run(request: Request<'_>, gpu: Option<std::sync::Arc<Gpu>>) -> anyh
         let filter = request.filter.map_or(String::new(), |filter| format!(" with '{filter}' in its name"));
         bail!("{} holds no .safetensors file{filter}: there is nothing to compare", request.directory.display());
     }
+    let adapter = gpu.as_ref().map(|gpu| super::device::describe(&gpu.profile));
     let mut runs = vec![("cpu", RunOn::Cpu)];
     runs.extend(gpu.map(|gpu| ("gpu", RunOn::Gpu(gpu))));
     let runs = Runs(runs);
 
     let mut out = std::io::stdout();
-    let (mut rows, mut faults, mut missing): (Vec<Row>, usize, Vec<String>) = (Vec::new(), 0, Vec::new());
+    let (mut rows, mut faults, mut missing): (Vec<Row>, Vec<String>, Vec<String>) = Default::default();
     for path in &paths {
         writeln!(out, "{}", named(path))?;
         let report = match check(path, &runs).await {
@@ -41,7 +46,7 @@ pub async fn run(request: Request<'_>, gpu: Option<std::sync::Arc<Gpu>>) -> anyh
             Err(error) => FileReport { faults: vec![error.to_string()], ..FileReport::default() },
         };
         print(&mut out, &report)?;
-        faults += report.faults.len();
+        faults.extend(report.faults);
         missing.extend(report.missing_ops.into_iter().map(|op| format!("{op} in {}", named(path))));
         rows.extend(report.rows);
     }
@@ -49,10 +54,11 @@ pub async fn run(request: Request<'_>, gpu: Option<std::sync::Arc<Gpu>>) -> anyh
     let failed = rows.iter().filter(|row| !row.passed()).count();
     writeln!(
         out,
-        "{} files: {} outputs compared, {} passed, {failed} failed, {faults} other faults",
+        "{} files: {} outputs compared, {} passed, {failed} failed, {} other faults",
         paths.len(),
         rows.len(),
-        rows.len() - failed
+        rows.len() - failed,
+        faults.len()
     )?;
     if let Some(worst) = rows.iter().max_by(|a, b| a.share.total_cmp(&b.share)) {
         let (file, tensor, run, share) = (&worst.file, &worst.tensor, &worst.run, worst.share);
@@ -61,13 +67,18 @@ pub async fn run(request: Request<'_>, gpu: Option<std::sync::Arc<Gpu>>) -> anyh
     }
     if !missing.is_empty() {
         let allowed = if request.allow_missing_ops { "allowed" } else { "--allow-missing-ops lets them pass" };
-        writeln!(out, "not built ({allowed}): {}", missing.join("; "))?;
-    }
-    if let Some(mut file) = request.json {
-        writeln!(file, "{:#}", json!({ "rows": rows.iter().map(described).collect::<Vec<_>>(), "missing": missing }))?;
+        writeln!(out, "not built ({allowed}): {}", printable(&missing.join("; "), LINE))?;
     }
     let complete = missing.is_empty() || request.allow_missing_ops;
-    Ok(match failed == 0 && faults == 0 && complete && !rows.is_empty() {
+    let passed = failed == 0 && faults.is_empty() && complete && !rows.is_empty();
+    if let Some(mut file) = request.json {
+        let rows: Vec<_> = rows.iter().map(described).collect();
+        let report = json!({
+            "adapter": adapter, "passed": passed, "rows": rows, "faults": faults, "not_built": missing,
+        });
+        writeln!(file, "{report:#}")?;
+    }
+    Ok(match passed {
         true => Outcome::Fine,
         false => {
             if rows.is_empty() {
@@ -79,7 +90,8 @@ pub async fn run(request: Request<'_>, gpu: Option<std::sync::Arc<Gpu>>) -> anyh
 }
 
 fn name(row: &Row) -> String {
-    if row.case.is_empty() { row.tensor.clone() } else { format!("{}.{}", row.case, row.tensor) }
+    let name = if row.case.is_empty() { row.tensor.clone() } else { format!("{}.{}", row.case, row.tensor) };
+    printable(&name, LINE)
 }
 
 fn print(out: &mut impl Write, report: &FileReport) -> std::io::Result<()> {
@@ -99,10 +111,10 @@ fn print(out: &mut impl Write, report: &FileReport) -> std::io::Result<()> {
         }
     }
     for op in &report.missing_ops {
-        writeln!(out, "  not built: {op}")?;
+        writeln!(out, "  not built: {}", printable(op, LINE))?;
     }
     for fault in &report.faults {
-        writeln!(out, "  FAULT  {fault}")?;
+        writeln!(out, "  FAULT  {}", printable(fault, LINE))?;
     }
     Ok(())
 }

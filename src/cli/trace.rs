@@ -104,6 +104,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         (None, Some(path)) => read(path)?,
         (None, None) => bail!("one of --text and --tokens is needed"),
     };
+    let place = tensor_files::writable(&arguments.out, arguments.tokens.tokens.as_deref())?;
     let (run_on, precision, line) = arguments.run_on.open().await?;
     warn(line);
     let parameters: Vec<Tensor> = config
@@ -120,7 +121,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let loss = outputs.get("loss").and_then(|loss| loss.values().first().copied()).unwrap_or(f64::NAN);
     outputs.insert("tokens".into(), Tensor::words(batch.shape, batch.tokens));
     outputs.insert("targets".into(), Tensor::words(batch.shape, batch.targets));
-    tensor_files::write(&arguments.out, &outputs, precision)?;
+    tensor_files::write(&place, &outputs, precision)?;
     match counted {
         0 => say("there is no target to predict: the loss says nothing"),
         _ => say(format_args!("loss {loss:.4} over {counted} targets")),

@@ -39,6 +39,8 @@ pub enum TensorFileError {
     Mismatch { faults: String },
     #[error("tensor {name} has elements of type {dtype}: F32, F16, BF16 and F64 are read")]
     ElementType { name: String, dtype: String },
+    #[error("tensor {name} has elements of type {dtype}: F16, BF16, F32, F64, I32, I64 and U32 are read")]
+    AnyElementType { name: String, dtype: String },
     #[error("tensor {name} has {value} at element {index}: ids are 0 or more, and -1 where there is none")]
     Integer { name: String, index: usize, value: i64 },
     #[error("tensor {name} has {value} at element {index}: every number must be finite in f32")]
@@ -133,7 +135,7 @@ impl<R: Read + Seek> TensorFile<R> {
             let words = decode(&self.read_bytes(name)?).into_iter().enumerate().map(word).collect::<Result<_, _>>()?;
             return Ok(Tensor::words(shape, words));
         }
-        let foreign = || TensorFileError::ElementType { name: shown(name), dtype: dtype.to_string() };
+        let foreign = || TensorFileError::AnyElementType { name: shown(name), dtype: dtype.to_string() };
         let narrow = decoder(dtype).ok_or_else(foreign)?;
         let bytes = self.read_bytes(name)?;
         let values = match dtype {

@@ -3,7 +3,7 @@
 use crate::graph::{EvaluationError, GraphError, Rewrites, Value, differentiate, evaluate, rewrite};
 use crate::model::config::GptConfig;
 use crate::model::gpt::build;
-use crate::tape::{RunOn, Tensor};
+use crate::tape::{RunOn, Tensor, stray_id};
 
 /// What of a model is wanted, beside logits and losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,15 +42,9 @@ pub fn next_tokens(tokens: &[u32], length: usize) -> Vec<u32> {
 
 fn check_ids(what: &'static str, words: &[u32], config: &GptConfig, may_ignore: bool) -> Result<(), TraceError> {
     let vocabulary = config.vocabulary_size;
-    let outside = |&word: &u32| word as usize >= vocabulary && !(may_ignore && word == u32::MAX);
-    match words.iter().position(outside) {
-        None => Ok(()),
-        Some(index) => {
-            let found = if words[index] == u32::MAX { -1 } else { i64::from(words[index]) };
-            let ignored = if may_ignore { ", or -1 where there is none" } else { "" };
-            Err(TraceError::Id { what, index, found, vocabulary, ignored })
-        }
-    }
+    let Some((index, found)) = stray_id(words, vocabulary, may_ignore) else { return Ok(()) };
+    let ignored = if may_ignore { ", or -1 where there is none" } else { "" };
+    Err(TraceError::Id { what, index, found, vocabulary, ignored })
 }
 
 /// Runs a model over `tokens [B, T]` (words) with `targets` of as many words. Gives, under the names of

@@ -32,9 +32,6 @@ fn pair(inputs: &Tensors) -> Result<(Vec<Given<'_>>, usize), OpError> {
     let mut given = Vec::new();
     let mut steps = None;
     for (name, tensor) in inputs {
-        if let Some(index) = tensor.values().iter().position(|value| !value.is_finite()) {
-            faults.push(format!("{name} has {} at element {index}, and must be finite", tensor.values()[index]));
-        }
         if tensor.is_empty() || matches!(tensor.contents, Contents::Words(_)) {
             faults.push(format!("{} holds no numbers", name.escape_debug()));
             continue;
@@ -136,7 +133,12 @@ pub(super) async fn run(inputs: &Tensors, options: &OpOptions, on: &RunOn) -> Re
             executor.write(updated.gradient, &Contents::Real(given.gradients[own].to_vec()))?;
         }
         executor.run(0)?;
-        norms.push(executor.read(buffers.control).await?[gradient_norm::control::NORM]);
+        let control = executor.read(buffers.control).await?;
+        if control[gradient_norm::control::COEFFICIENT] == 0.0 {
+            // The update was left out, as in training.
+            return Err(OpError::Overflow { step: step + 1 });
+        }
+        norms.push(control[gradient_norm::control::NORM]);
         for (after, updated) in after.iter_mut().zip(&updated) {
             after.extend(executor.read(updated.parameter).await?);
         }

@@ -13,10 +13,12 @@ pub enum OpError {
     Shape { op: &'static str, given: String, reason: ShapeError },
     #[error("{op} takes no {option}; it takes {known}")]
     Option { op: &'static str, option: &'static str, known: String },
-    #[error("{option} is {value}, and must be {wanted}")]
+    #[error("{option} is {value:?}, and must be {wanted}")]
     Value { option: &'static str, value: f64, wanted: &'static str },
     #[error("{op}: tensor {name} has {found} at element {index}, and must be {wanted}")]
     Element { op: &'static str, name: String, index: usize, found: i64, wanted: String },
+    #[error("adamw: the norm of the gradients overflows in step {step}: --dtype f64 holds more")]
+    Overflow { step: usize },
     #[error("{op}: {source}")]
     Graph { op: &'static str, source: GraphError },
     #[error(transparent)]

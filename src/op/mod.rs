@@ -84,7 +84,9 @@ impl NamedOp {
     /// # Errors
     /// A missing, extra or misshapen tensor by name; an option that the op does not take; a device that fails.
     pub async fn run(&self, inputs: &Tensors, options: &OpOptions, on: &RunOn) -> Result<Tensors, OpError> {
-        options.check(self)?;
+        let stored_as_f32 = !matches!(on, RunOn::CpuWide);
+        options.check(self, stored_as_f32)?;
+        run::check_numbers(self, inputs, stored_as_f32)?;
         match self.body {
             Body::Graph(trace) => run::run_graph(self, trace, inputs, options, on).await,
             Body::Optimizer => adamw::run(inputs, options, on).await,

@@ -80,7 +80,7 @@ impl OpOptions {
     }
 
     /// Whether `op` takes the options that were given, with values it can use.
-    pub(super) fn check(&self, op: &NamedOp) -> Result<(), OpError> {
+    pub(super) fn check(&self, op: &NamedOp, stored_as_f32: bool) -> Result<(), OpError> {
         if let Some(option) = self.given().into_iter().find(|option| !op.options.contains(option)) {
             let known = match op.options {
                 [] => "no options".into(),
@@ -88,7 +88,9 @@ impl OpOptions {
             };
             return Err(OpError::Option { op: op.name, option: option.flag(), known });
         }
-        let finite = |option: OpOption, value: f64, holds: bool, wanted| match holds && value.is_finite() {
+        // What must be above 0 must not become 0 by being stored.
+        let stored = |value: f64| if stored_as_f32 { f64::from(value as f32) } else { value };
+        let finite = |option: OpOption, value: f64, holds: bool, wanted| match holds && stored(value).is_finite() {
             true => Ok(()),
             false => Err(OpError::Value { option: option.flag(), value, wanted }),
         };
@@ -96,7 +98,7 @@ impl OpOptions {
             finite(OpOption::Scale, scale, true, "a finite number")?;
         }
         if let Some(epsilon) = self.epsilon {
-            finite(OpOption::Epsilon, epsilon, epsilon > 0.0, "above 0")?;
+            finite(OpOption::Epsilon, epsilon, stored(epsilon) > 0.0, "above 0 as it is stored")?;
         }
         for &rate in &self.learning_rates {
             finite(OpOption::LearningRate, rate, rate >= 0.0, "0 or more")?;

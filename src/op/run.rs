@@ -6,7 +6,7 @@ use super::traced::Traced;
 use super::{NamedOp, NamedTensor, OpError, OpOptions, Tensors};
 use crate::graph::ops::{constant, input};
 use crate::graph::{Graph, TensorType, Value, differentiate_from, evaluate};
-use crate::tape::{Contents, RunOn};
+use crate::tape::{Contents, RunOn, stray_id};
 
 /// At and below this a log-sum-exp stands for a row in which nothing is visible.
 const INVISIBLE: f64 = -8.507_059_173_023_462e37; // -2^126
@@ -27,13 +27,9 @@ fn check_tensors(op: &NamedOp, inputs: &Tensors) -> Result<(), OpError> {
             }
             (Some((_, Contents::Words(_))), NamedTensor::Words(_)) => {}
             (Some((_, Contents::Words(_))), _) => {
-                faults.push(format!("{name} holds integers where numbers are needed (F32 or F64)"))
+                faults.push(format!("{name} holds integers where numbers are needed (F16, BF16, F32 or F64)"))
             }
-            (Some((_, Contents::Real(values))), _) => {
-                if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-                    faults.push(format!("{name} has {} at element {index}, and must be finite", values[index]));
-                }
-            }
+            (Some((_, Contents::Real(_))), _) => {}
         }
     }
     for name in inputs.keys().filter(|name| op.tensors.iter().all(|tensor| tensor.name() != name.as_str())) {
@@ -51,15 +47,27 @@ fn check_ids(op: &NamedOp, inputs: &Tensors) -> Result<(), OpError> {
     for (name, table, axis, ignores) in BOUNDED {
         let (Some(ids), Some(table)) = (inputs.get(name), inputs.get(table)) else { continue };
         let (Contents::Words(words), Some(&bound)) = (&ids.contents, table.shape.get(axis)) else { continue };
-        let outside = |&word: &u32| word as usize >= bound && !(ignores && word == u32::MAX);
-        if let Some(index) = words.iter().position(outside) {
-            let found = if words[index] == u32::MAX { -1 } else { i64::from(words[index]) };
-            let wanted =
-                format!("below {bound}{}", if ignores { ", or -1 where there is none" } else { " and not negative" });
+        if let Some((index, found)) = stray_id(words, bound, ignores) {
+            let rest = if ignores { ", or -1 where there is none" } else { " and not negative" };
+            let wanted = format!("below {bound}{rest}");
             return Err(OpError::Element { op: op.name, name: name.into(), index, found, wanted });
         }
     }
     Ok(())
+}
+
+/// Refuses numbers that are not finite as they are stored.
+pub(super) fn check_numbers(op: &NamedOp, inputs: &Tensors, stored_as_f32: bool) -> Result<(), OpError> {
+    let stored = |value: f64| if stored_as_f32 { f64::from(value as f32) } else { value };
+    let mut faults = Vec::new();
+    for (name, tensor) in inputs {
+        if let Some(index) = tensor.values().iter().position(|&value| !stored(value).is_finite()) {
+            let (name, value) = (name.escape_debug(), tensor.values()[index]);
+            let form = if value.is_finite() { " in f32 (--dtype f64 holds it)" } else { "" };
+            faults.push(format!("{name} has {value:e} at element {index}, and must be finite{form}"));
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(OpError::Tensors { op: op.name, faults: faults.join("; ") }) }
 }
 
 pub(super) async fn run_graph(

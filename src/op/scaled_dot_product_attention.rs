@@ -44,6 +44,11 @@ fn trace(t: &mut Traced<'_>, options: &OpOptions) -> Result<(), OpError> {
     let [q, k, v] = [t.leaf("q")?, t.leaf("k")?, t.leaf("v")?];
     let output = match options.kernel.unwrap_or_default() {
         AttentionForm::Fused => {
+            if query[3] > 128 {
+                let message =
+                    format!("head width {} is beyond the fused kernel's 128: --kernel naive takes any", query[3]);
+                return Err(t.misfit(ShapeError::Other(message)));
+            }
             let output = attention(t.graph, q, k, v, spec).map_err(|error| t.explain(error))?;
             t.output("lse", Value { node: output.node, output: 1 });
             output

@@ -35,5 +35,5 @@ pub use mutant::{Mutant, MutantKind, Mutants};
 pub use parameters::{AnyParameters, FieldLayout, KernelParameters, kernel_parameters};
 pub use plan::{BufferId, Category, ElementKind, Segment, Tape, TapeBuffer, TapeError};
 pub use print::print_tape;
-pub use tensor::{Contents, Tensor};
+pub use tensor::{Contents, Tensor, stray_id};
 pub use wide_executor::{RunOn, WideExecutor};

@@ -45,3 +45,30 @@ impl Tensor {
         }
     }
 }
+
+/// The first of some ids that counts nothing: its place, and its value with -1 for the word that means "ignored". Ids
+/// below `bound` count, and "ignored" does where it `may_ignore`.
+pub fn stray_id(ids: &[u32], bound: usize, may_ignore: bool) -> Option<(usize, i64)> {
+    let stray = |&id: &u32| id as usize >= bound && !(may_ignore && id == u32::MAX);
+    let index = ids.iter().position(stray)?;
+    Some((index, if ids[index] == u32::MAX { -1 } else { i64::from(ids[index]) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_id_beyond_its_bound_is_found() {
+        for (ids, bound, may_ignore, expected) in [
+            (&[0, 4][..], 5, false, None),
+            (&[0, 5, 6], 5, false, Some((1, 5))),
+            (&[0, u32::MAX], 5, true, None),
+            (&[0, u32::MAX], 5, false, Some((1, -1))),
+            (&[u32::MAX, 9], 5, true, Some((1, 9))),
+            (&[], 0, false, None),
+        ] {
+            assert_eq!(stray_id(ids, bound, may_ignore), expected, "{ids:?} below {bound}");
+        }
+    }
+}

@@ -68,7 +68,19 @@ fn reference_files_pass_only_if_all_of_them_was_compared_and_agrees() {
             1,
             "it has shape [2, 1], the reference [1, 2]",
         ),
-        ("no outputs", file(MATMUL, "", &[]), 1, "nothing was compared"),
+        ("no outputs", file(MATMUL, "", &[]), 1, "it describes no outputs"),
+        (
+            "a rounded reference that is not its f64 copy",
+            file(MATMUL, OUTPUT, &[A, B, c(&[321.0, f32::NAN]), ("nn_small.c.f64", &[2, 1], &right)]),
+            1,
+            "nn_small.c is NaN at element 1, its f64 copy 654",
+        ),
+        (
+            "elements that are not there are left out",
+            file(MATMUL, r#""nn_small.c":{"atol":1e-6,"ignore":[2,1]}"#, &[A, B, c(&right)]),
+            1,
+            "nn_small.c ignores 2..1 of 2 elements",
+        ),
         ("no tolerance", file(MATMUL, r#""nn_small.c":{}"#, &[A, B, c(&right)]), 1, "nn_small.c has no atol"),
         ("no op", file(r#""note":"x""#, OUTPUT, &[A, B, c(&right)]), 1, "its description names no op"),
         ("cut short", file(MATMUL, OUTPUT, &[A, B, c(&right)])[..200].to_vec(), 1, "is not a safetensors file"),
@@ -98,8 +110,15 @@ fn ops_that_are_not_built_pass_only_where_that_is_allowed_and_something_else_was
     assert_eq!(room.run("parity --golden references --device cpu --allow-missing-ops").code, Some(1));
     room.write("references/matmul.safetensors", file(MATMUL, OUTPUT, &[A, B, c(&[321.0, 654.0])]));
     assert_eq!(room.run("parity --golden references --device cpu").code, Some(1));
-    let ended = room.run("parity --golden references --device cpu --allow-missing-ops");
+    let line = "parity --golden references --device cpu --allow-missing-ops --json report.json";
+    let ended = room.run(line);
     assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    let report: serde_json::Value = serde_json::from_str(&room.text("report.json")).unwrap();
+    assert_eq!((&report["passed"], &report["faults"]), (&true.into(), &serde_json::json!([])));
+    room.write("references/garbage.safetensors", "garbage");
+    assert_eq!(room.run(line).code, Some(1));
+    let report: serde_json::Value = serde_json::from_str(&room.text("report.json")).unwrap();
+    assert_eq!((&report["passed"], report["faults"].as_array().unwrap().len()), (&false.into(), 1), "{report}");
     assert!(ended.stdout.contains("not built (allowed): rope (half) in rope"), "{}", ended.stdout);
 }
 

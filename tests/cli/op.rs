@@ -96,6 +96,48 @@ fn optimizer_steps_take_tensors_of_any_names() {
 }
 
 #[test]
+fn numbers_that_overflow_are_told_but_not_those_of_queries_that_see_nothing() {
+    let room = Room::new();
+    let told = |scale: f64, more: &str| {
+        room.write_tensors(
+            "x.safetensors",
+            &[
+                ("q", real(&[1, 1, 3, 2], &[scale; 6])),
+                ("k", real(&[1, 1, 2, 2], &[scale; 4])),
+                ("v", real(&[1, 1, 2, 2], &[1.0; 4])),
+            ],
+        );
+        let ended = room.run(&format!("op sdpa --in x.safetensors --out y.safetensors --device cpu --causal {more}"));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stderr.contains("of lse are not finite")
+    };
+    assert!(!told(1.0, ""), "a query without keys is no overflow");
+    assert!(told(1e20, ""));
+    assert!(!told(1e20, "--dtype f64"));
+}
+
+#[cfg(unix)]
+#[test]
+fn results_go_through_links_and_never_over_devices_or_their_own_input() {
+    let room = Room::new();
+    room.write_tensors("x.safetensors", &[("x", real(&[2], &[-1.0, 2.0]))]);
+    room.write("target", "old");
+    std::os::unix::fs::symlink("target", room.path("link")).unwrap();
+    room.run("op relu --in x.safetensors --out link --device cpu").fine();
+    assert!(room.path("link").is_symlink());
+    assert_eq!(room.read_tensors("target")["y"].values(), [0.0, 2.0]);
+    for (out, expected) in [
+        ("/dev/null", "cannot write /dev/null: it is there and is no file"),
+        (".", "cannot write .: it is there and is no file"),
+        ("x.safetensors", "cannot write x.safetensors: the tensors are read from it; choose another file"),
+    ] {
+        let ended = room.run(&format!("op relu --in x.safetensors --out {out} --device cpu"));
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_named() {
     let vector = |count: usize| real(&[count], &vec![1.0; count]);
     let rows = |rows: usize, columns: usize| real(&[1, 1, rows, columns], &vec![1.0; rows * columns]);
@@ -120,6 +162,18 @@ fn what_does_not_fit_is_named() {
         ("sdpa --scale nan", attention(&[]), "--scale is NaN, and must be a finite number"),
         ("softmax --causal", vec![("x", vector(3))], "softmax takes no --causal; it takes no options"),
         ("softmax", vec![("x", real(&[2], &[1.0, f64::INFINITY]))], "x has inf at element 1, and must be finite"),
+        ("sdpa --scale 1e39", attention(&[]), "--scale is 1e39, and must be a finite number"),
+        (
+            "layernorm --epsilon 1e-60",
+            vec![("x", vector(3)), ("w", vector(3)), ("b", vector(3))],
+            "above 0 as it is stored",
+        ),
+        ("adamw", vec![("p0.w", vector(2)), ("g.w", real(&[1, 2], &[2e19, 2e19]))], "overflows in step 1: --dtype f64"),
+        (
+            "sdpa",
+            vec![("q", rows(2, 130)), ("k", rows(3, 130)), ("v", rows(3, 130))],
+            "head width 130 is beyond the fused kernel's 128: --kernel naive takes any",
+        ),
         ("softmax", vec![("x", real(&[0], &[]))], "x has shape [0], which holds nothing"),
         (
             "matmul_nn",
@@ -147,7 +201,7 @@ fn what_does_not_fit_is_named() {
             "g.w has shape [2, 4] where [steps, 3] is needed",
         ),
         ("adamw", vec![("p0.w", vector(3))], "adamw: g.w is missing"),
-        ("adamw --betas 0.9,1", vec![("p0.w", vector(3))], "--betas is 1, and must be 0 or more and below 1"),
+        ("adamw --betas 0.9,1", vec![("p0.w", vector(3))], "--betas is 1.0, and must be 0 or more and below 1"),
         ("conv", vec![("x", vector(3))], "there is no op 'conv'; there are sdpa, matmul_nn"),
         ("relu --dtype f64 --device gpu", vec![("x", vector(3))], "--dtype f64 needs --device cpu"),
     ] {

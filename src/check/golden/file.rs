@@ -52,10 +52,14 @@ impl GoldenFile {
             serde_json::from_str(text).map_err(|error| malformed(&format!("its description is no JSON: {error}")))?;
         let op = described["op"].as_str().ok_or_else(|| malformed("its description names no op"))?.to_string();
         let entries = described["tensors"].as_object().ok_or_else(|| malformed("it describes no tensors"))?;
+        if entries.is_empty() {
+            return Err(malformed("it describes no outputs"));
+        }
         let mut outputs = BTreeMap::new();
         for (name, entry) in entries {
             let tolerance = entry["atol"].as_f64().filter(|value| value.is_finite() && *value >= 0.0);
-            let tolerance = tolerance.ok_or_else(|| malformed(&format!("{name} has no atol")))?;
+            let tolerance =
+                tolerance.ok_or_else(|| malformed(&format!("{name} has no atol that is a number of 0 or more")))?;
             let ignored = match entry.get("ignore") {
                 None => 0..0,
                 Some(range) => {
@@ -67,6 +71,10 @@ impl GoldenFile {
                 }
             };
             let shape = tensors.shape(name).ok_or_else(|| malformed(&format!("it describes {name} and has none")))?;
+            let elements: usize = shape.iter().product();
+            if ignored.start > ignored.end || ignored.end > elements {
+                return Err(malformed(&format!("{name} ignores {ignored:?} of {elements} elements")));
+            }
             let infinite = match name.rsplit('.').next() {
                 Some("lse") if name.contains("causal") || described["causal"] == true => {
                     let rows = described["causal_rows_without_keys"].as_u64().unwrap_or(0) as usize;
@@ -110,15 +118,28 @@ impl GoldenFile {
         }
     }
 
-    /// The reference value of an output: its f64 copy where there is one.
+    /// The reference value of an output: its f64 copy where there is one, which must be the tensor before rounding.
     ///
     /// # Errors
-    /// As [`GoldenFile::input`].
+    /// As [`GoldenFile::input`]; a copy that is another tensor.
     pub fn reference(&mut self, name: &str) -> Result<Tensor, GoldenError> {
+        let rounded = self.read(name)?;
         let copy = format!("{name}.f64");
-        match self.tensors.shape(&copy).is_some() {
-            true => self.read(&copy),
-            false => self.read(name),
+        if self.tensors.shape(&copy).is_none() {
+            return Ok(rounded);
+        }
+        let exact = self.read(&copy)?;
+        let malformed = |reason| GoldenError::Malformed { path: self.path.clone(), reason };
+        if exact.shape != rounded.shape {
+            return Err(malformed(format!("{name} has shape {:?}, its f64 copy {:?}", rounded.shape, exact.shape)));
+        }
+        let pairs = || rounded.values().iter().zip(exact.values());
+        match pairs().position(|(&rounded, &exact)| f64::from(exact as f32) != rounded) {
+            None => Ok(exact),
+            Some(index) => {
+                let (rounded, exact) = (rounded.values()[index], exact.values()[index]);
+                Err(malformed(format!("{name} is {rounded} at element {index}, its f64 copy {exact}")))
+            }
         }
     }
 

@@ -117,7 +117,14 @@ pub async fn check(path: &Path, runs: &Runs) -> Result<FileReport, GoldenError> 
     for Found { run, factor, case, outputs } in &findings.found {
         for (name, found) in outputs {
             let Some(expected) = file.outputs.get(name).cloned() else { continue };
-            let reference = file.reference(name)?;
+            let reference = match file.reference(name) {
+                Ok(reference) => reference,
+                Err(fault) => {
+                    report.faults.push(fault.to_string());
+                    compared.insert(name.clone());
+                    continue;
+                }
+            };
             let own = name.strip_prefix(&format!("{case}.")).unwrap_or(name);
             match compare(found, &reference, &expected, *factor) {
                 Ok(row) => {
