@@ -93,11 +93,11 @@ impl Faults {
         let steps =
             [("device-lost", self.training.device_lost), ("nan", self.training.nan.as_ref().map(|nan| nan.step))];
         match steps.iter().find(|(_, step)| step.is_some_and(|step| step <= done || step > last)) {
-            Some((name, step)) => bail!(
-                "{VARIABLE}: {name} at step {} never happens: this run takes steps {} to {last}",
-                step.unwrap_or(0),
-                done + 1
-            ),
+            Some((name, step)) => {
+                let step = step.unwrap_or(0);
+                let taken = if last > done { format!("steps {} to {last}", done + 1) } else { "no step".into() };
+                bail!("{VARIABLE}: {name} at step {step} never happens: this run takes {taken}")
+            }
             None => Ok(()),
         }
     }

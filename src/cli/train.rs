@@ -168,6 +168,7 @@ fn refusal(error: RunError, resume: Option<&Path>) -> anyhow::Error {
 async fn print_plan(settings: &Settings, faults: &Faults) -> anyhow::Result<Outcome> {
     let text = TrainingText::load(settings)?;
     let (gpu, line) = open(settings, faults).await?;
+    faults.check_steps(0, 0)?;
     let profile = gpu.as_ref().map(|gpu| &gpu.profile);
     let program = build_program(&program_spec(settings, text.tokenizer.vocabulary_size())?, profile, Reuse::Pooled)?;
     let attention = attention_line(&program.rewrites);

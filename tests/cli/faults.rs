@@ -213,6 +213,8 @@ fn a_fault_that_cannot_happen_is_refused_by_name() {
         refused(fault, &format!("{on_cpu} --print-plan"), &expected);
         refused(&format!("nan:3,{fault}"), &on_cpu, &expected);
     }
+    let never = ": nan at step 3 never happens: this run takes no step";
+    refused("nan:3", &format!("{on_cpu} --print-plan"), never);
     for (fault, expected) in [
         (
             "meteor",
