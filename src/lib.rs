@@ -4,6 +4,9 @@
 //! Imports run downwards only: `train` and `check` use `model` and `data`, those use `graph`, which lowers to
 //! `kernel`s on a `tape`, which the `gpu` (or the CPU) executes.
 
+// What a user or a device can cause is an error, never a panic; the few exceptions give their reason.
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
+
 pub mod atomic;
 pub mod check;
 #[cfg(feature = "cli")]

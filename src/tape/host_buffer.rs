@@ -31,6 +31,7 @@ pub struct Operands<'a, S> {
     windows: Vec<(&'a RefCell<HostBuffer<S>>, usize, usize)>,
 }
 
+#[expect(clippy::panic, reason = "only a mistake in a kernel's own launch can cause it")]
 impl<'a, S: Real> Operands<'a, S> {
     /// Windows in elements; an operand that is declared with the wrong element kind panics when a twin reaches for it,
     /// which only a mistake in a kernel's own launch can cause.

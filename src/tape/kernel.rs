@@ -100,10 +100,12 @@ pub struct DesignInfo {
     workgroups: fn(&(dyn Any + Send + Sync), &dyn Any) -> [u64; 3],
 }
 
+#[expect(clippy::expect_used, reason = "only a mistake in a kernel's own file can cause it")]
 fn parameters<P: 'static>(any: &dyn Any) -> &P {
     any.downcast_ref().expect("a launch carries the parameters of its own kernel")
 }
 
+#[expect(clippy::expect_used, reason = "only a mistake in a kernel's own file can cause it")]
 fn design<P: 'static>(any: &(dyn Any + Send + Sync)) -> &Design<P> {
     any.downcast_ref().expect("a design is kept with its own kernel")
 }
