@@ -72,7 +72,7 @@ fn list() -> String {
     let mut text = String::from("Ops:\n");
     for op in OPS {
         let named = |tensor: &NamedTensor| match tensor {
-            NamedTensor::Real(name) | NamedTensor::Words(name) => name.to_string(),
+            NamedTensor::Real(name) | NamedTensor::Ids { name, .. } => name.to_string(),
             NamedTensor::Optional(name) | NamedTensor::Gradient(name) => format!("[{name}]"),
         };
         let takes = match op.tensors {

@@ -9,7 +9,10 @@ pub static OP: NamedOp = NamedOp {
     name: "cross_entropy",
     formula: "mean of -log softmax(logits)[target], targets of -1 left out: [N,V], [N]",
     gives: "loss, row_loss, dlogits",
-    tensors: &[NamedTensor::Real("logits"), NamedTensor::Words("targets")],
+    tensors: &[
+        NamedTensor::Real("logits"),
+        NamedTensor::Ids { name: "targets", table: "logits", axis: 1, may_ignore: true },
+    ],
     options: &[],
     body: Body::Graph(trace),
 };

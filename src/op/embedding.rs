@@ -11,7 +11,7 @@ pub static OP: NamedOp = NamedOp {
     gives: "tok, y; with dy: dwte, dwpe",
     tensors: &[
         NamedTensor::Real("wte"),
-        NamedTensor::Words("idx"),
+        NamedTensor::Ids { name: "idx", table: "wte", axis: 0, may_ignore: false },
         NamedTensor::Optional("wpe"),
         NamedTensor::Gradient("dy"),
     ],

@@ -6,10 +6,8 @@ use super::traced::Traced;
 use super::{NamedOp, NamedTensor, OpError, OpOptions, Tensors};
 use crate::graph::ops::{constant, input};
 use crate::graph::{Graph, TensorType, Value, differentiate_from, evaluate};
+use crate::kernel::attention_shape::INVISIBLE_SCORE;
 use crate::tape::{Contents, RunOn, stray_id};
-
-/// At and below this a log-sum-exp stands for a row in which nothing is visible.
-const INVISIBLE: f64 = -8.507_059_173_023_462e37; // -2^126
 
 /// Names every tensor that is missing, extra, empty or of the wrong kind.
 fn check_tensors(op: &NamedOp, inputs: &Tensors) -> Result<(), OpError> {
@@ -17,15 +15,15 @@ fn check_tensors(op: &NamedOp, inputs: &Tensors) -> Result<(), OpError> {
     for tensor in op.tensors {
         let name = tensor.name();
         match (inputs.get(name).map(|given| (given, &given.contents)), tensor) {
-            (None, NamedTensor::Real(_) | NamedTensor::Words(_)) => faults.push(format!("{name} is missing")),
+            (None, NamedTensor::Real(_) | NamedTensor::Ids { .. }) => faults.push(format!("{name} is missing")),
             (None, _) => {}
             (Some((given, _)), _) if given.is_empty() => {
                 faults.push(format!("{name} has shape {:?}, which holds nothing", given.shape))
             }
-            (Some((_, Contents::Real(_))), NamedTensor::Words(_)) => {
+            (Some((_, Contents::Real(_))), NamedTensor::Ids { .. }) => {
                 faults.push(format!("{name} holds numbers where integers are needed (I32, I64 or U32)"))
             }
-            (Some((_, Contents::Words(_))), NamedTensor::Words(_)) => {}
+            (Some((_, Contents::Words(_))), NamedTensor::Ids { .. }) => {}
             (Some((_, Contents::Words(_))), _) => {
                 faults.push(format!("{name} holds integers where numbers are needed (F16, BF16, F32 or F64)"))
             }
@@ -39,16 +37,14 @@ fn check_tensors(op: &NamedOp, inputs: &Tensors) -> Result<(), OpError> {
     if faults.is_empty() { Ok(()) } else { Err(OpError::Tensors { op: op.name, faults: faults.join("; ") }) }
 }
 
-/// Ids that a kernel would read or compare beyond the table: `(ids, table, axis of the table, whether -1 may be there)`.
-const BOUNDED: [(&str, &str, usize, bool); 2] = [("targets", "logits", 1, true), ("idx", "wte", 0, false)];
-
 /// Refuses ids that lie outside of what they are counted in.
 fn check_ids(op: &NamedOp, inputs: &Tensors) -> Result<(), OpError> {
-    for (name, table, axis, ignores) in BOUNDED {
+    for tensor in op.tensors {
+        let NamedTensor::Ids { name, table, axis, may_ignore } = *tensor else { continue };
         let (Some(ids), Some(table)) = (inputs.get(name), inputs.get(table)) else { continue };
         let (Contents::Words(words), Some(&bound)) = (&ids.contents, table.shape.get(axis)) else { continue };
-        if let Some((index, found)) = stray_id(words, bound, ignores) {
-            let rest = if ignores { ", or -1 where there is none" } else { " and not negative" };
+        if let Some((index, found)) = stray_id(words, bound, may_ignore) {
+            let rest = if may_ignore { ", or -1 where there is none" } else { " and not negative" };
             let wanted = format!("below {bound}{rest}");
             return Err(OpError::Element { op: op.name, name: name.into(), index, found, wanted });
         }
@@ -118,8 +114,9 @@ pub(super) async fn run_graph(
     bound.retain(|(leaf, _)| needed[leaf.node]);
     let mut results = evaluate(&graph, &bound, &values, on).await?;
     for ((name, _), tensor) in outputs.iter().zip(&mut results) {
+        // Where a query sees nothing, kernels write a number that no score has.
         if let ("lse", Contents::Real(values)) = (*name, &mut tensor.contents) {
-            for value in values.iter_mut().filter(|value| **value <= INVISIBLE) {
+            for value in values.iter_mut().filter(|value| **value <= INVISIBLE_SCORE) {
                 *value = f64::NEG_INFINITY;
             }
         }

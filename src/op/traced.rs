@@ -10,8 +10,8 @@ use crate::graph::{Graph, GraphError, ShapeError, Value};
 pub enum NamedTensor {
     /// Numbers that must be there.
     Real(&'static str),
-    /// Integers that must be there.
-    Words(&'static str),
+    /// Ids that must be there, each below the size of an axis of another tensor, or -1 where that `may_ignore`.
+    Ids { name: &'static str, table: &'static str, axis: usize, may_ignore: bool },
     /// Numbers that may be left out.
     Optional(&'static str),
     /// The gradient of an output: where it is given, gradients are computed.
@@ -21,7 +21,7 @@ pub enum NamedTensor {
 impl NamedTensor {
     pub fn name(&self) -> &'static str {
         match *self {
-            Self::Real(name) | Self::Words(name) | Self::Optional(name) | Self::Gradient(name) => name,
+            Self::Real(name) | Self::Ids { name, .. } | Self::Optional(name) | Self::Gradient(name) => name,
         }
     }
 }
