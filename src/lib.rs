@@ -20,5 +20,6 @@ pub mod model;
 pub mod op;
 mod printable;
 pub mod random;
+pub mod script;
 pub mod tape;
 pub mod train;

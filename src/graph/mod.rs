@@ -106,6 +106,7 @@ pub struct Graph {
     /// Put before the label of each new node.
     scope: String,
     category: Option<Category>,
+    span: Option<SourceSpan>,
 }
 
 impl Graph {
@@ -121,6 +122,10 @@ impl Graph {
     /// Outputs of nodes added from now on are booked under this category; `None` for [`Category::Activation`].
     pub fn set_category(&mut self, category: Option<Category>) {
         self.category = category;
+    }
+
+    pub fn set_span(&mut self, span: Option<SourceSpan>) {
+        self.span = span;
     }
 
     /// Adds an op with one output.
@@ -150,7 +155,7 @@ impl Graph {
             outputs,
             label,
             category: self.category.unwrap_or(Category::Activation),
-            span: None,
+            span: self.span.clone(),
         });
         Ok(self.nodes.len() - 1)
     }

@@ -8,10 +8,12 @@ mod embedding;
 mod input;
 mod layer_norm;
 mod matmul;
+mod pending;
 mod reduce;
 mod scaled_masked_softmax;
 mod softmax;
 mod views;
+pub use pending::*;
 
 pub use attention::{Attention, AttentionSpec, attention};
 pub use causal_mask::{CausalMask, causal_mask};
