@@ -24,7 +24,7 @@ fn main() {
         };
         let tokens: Vec<u32> = (0..500).map(|i| i / 3 % 11).collect();
         pollster::block_on(async {
-            let mut trainer = Trainer::new(Some(&gpu), &settings, 11).await?;
+            let mut trainer = Trainer::new(Some(&gpu), &settings, settings.model(11)?).await?;
             let mut after_500 = None;
             for step in 1..=3000 {
                 trainer.train_step(&tokens).await?;

@@ -13,7 +13,8 @@ use headlight::gpu::{Gpu, Pipelines, ShaderSource, Target};
 use headlight::kernel::KERNELS;
 use headlight::tape::{Kernel, Launch, Operand, PlantedFault, Tape};
 use headlight::train::Preset;
-use headlight::train::settings::{AttentionKind, Settings};
+use headlight::train::attention_choice::AttentionKind;
+use headlight::train::settings::Settings;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 type Check = Box<dyn FnOnce(&Arc<Gpu>) -> Result<(), Failed> + Send>;
@@ -29,7 +30,7 @@ fn main() {
     };
     for (kind, attention) in [("naive", AttentionKind::Naive), ("fused", AttentionKind::Fused)] {
         for (sizes, settings) in [("sizes of whole vec4", even()), ("odd sizes and two micro-batches", odd())] {
-            let settings = Settings { attention, ..settings };
+            let settings = Settings { attention: attention.into(), ..settings };
             add(format!("a step of {kind} attention with {sizes} passes"), Box::new(move |gpu| passes(gpu, &settings)));
         }
     }
@@ -68,7 +69,7 @@ fn odd() -> Settings {
 fn step_of(settings: &Settings) -> Result<TrainingStep, Failed> {
     // A stream of tokens with some order in it.
     let tokens: Vec<u32> = (0..4000u32).map(|i| (i / 3 + i / 50) % VOCABULARY as u32).collect();
-    Ok(TrainingStep::new(settings, &tokens, VOCABULARY)?)
+    Ok(TrainingStep::new(settings, &tokens, settings.model(VOCABULARY)?))
 }
 
 fn passes(gpu: &Arc<Gpu>, settings: &Settings) -> Result<(), Failed> {

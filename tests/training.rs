@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use headlight::gpu::Gpu;
 use headlight::train::Preset;
+use headlight::train::attention_choice::AttentionKind;
 use headlight::train::optimizer_state::OptimizerState;
-use headlight::train::settings::{AttentionKind, Settings};
+use headlight::train::settings::Settings;
 use headlight::train::trainer::{Trainer, TrainerError};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -62,7 +63,7 @@ fn tokens() -> Vec<u32> {
 }
 
 async fn trainer(gpu: Option<&Arc<Gpu>>, settings: &Settings) -> Result<Trainer, TrainerError> {
-    Trainer::new(gpu, settings, VOCABULARY).await
+    Trainer::new(gpu, settings, settings.model(VOCABULARY).unwrap()).await
 }
 
 /// Takes `steps` steps and returns their losses.
@@ -180,7 +181,7 @@ fn attention_kinds_agree(gpu: Option<&Arc<Gpu>>) -> Result<(), Failed> {
     pollster::block_on(async {
         let mut runs = Vec::new();
         for attention in [AttentionKind::Naive, AttentionKind::Fused] {
-            let mut trainer = trainer(gpu, &Settings { attention, ..settings() }).await?;
+            let mut trainer = trainer(gpu, &Settings { attention: attention.into(), ..settings() }).await?;
             runs.push(train(&mut trainer, 30).await?);
         }
         for (step, (naive, fused)) in runs[0].iter().zip(&runs[1]).enumerate() {

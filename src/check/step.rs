@@ -187,13 +187,14 @@ mod tests {
     use crate::gpu::Profile;
     use crate::tape::HostBuffer;
     use crate::train::Preset;
-    use crate::train::settings::{AttentionKind, Settings};
+    use crate::train::attention_choice::AttentionKind;
+    use crate::train::settings::Settings;
 
     /// Holds every launch of a step to its bounds with one of its results off by one in a thousand.
     fn assert_a_thousandth_shows(settings: &Settings) {
         let vocabulary = 65;
         let tokens: Vec<u32> = (0..3000u32).map(|index| (index * index / 7 + index) % vocabulary).collect();
-        let taken = TrainingStep::new(settings, &tokens, vocabulary as usize).unwrap();
+        let taken = TrainingStep::new(settings, &tokens, settings.model(vocabulary as usize).unwrap());
         let step = taken.step_tape(&Profile::webgpu_defaults()).unwrap();
         let start = taken.after_first_step(&step).unwrap();
         let cpu = taken.cpu_executor(&step).unwrap();
@@ -247,8 +248,8 @@ mod tests {
             ..Preset::Tiny.settings()
         };
         for attention in [AttentionKind::Naive, AttentionKind::Fused] {
-            assert_a_thousandth_shows(&Settings { attention, ..odd.clone() });
-            assert_a_thousandth_shows(&Settings { attention, ..Preset::Tiny.settings() });
+            assert_a_thousandth_shows(&Settings { attention: attention.into(), ..odd.clone() });
+            assert_a_thousandth_shows(&Settings { attention: attention.into(), ..Preset::Tiny.settings() });
         }
     }
 

@@ -6,7 +6,7 @@ use super::UNTOUCHED;
 use crate::data::batches::{BatchError, training_batch};
 use crate::gpu::{Gpu, GpuError, Pipelines, Profile};
 use crate::graph::Reuse;
-use crate::model::config::ConfigError;
+use crate::model::config::GptConfig;
 use crate::model::forward::ModelError;
 use crate::tape::{
     BufferId, CpuExecutor, ElementKind, ExecutionError, Executor, GpuExecutor, HostBuffer, PlantedFault, Tape,
@@ -20,8 +20,6 @@ use crate::train::trainer::program_spec;
 /// A step that cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
@@ -147,15 +145,12 @@ fn clear(executor: &impl Fill, of: &StepTape, persistent: bool) -> Result<(), St
 }
 
 impl TrainingStep {
-    /// The steps that a run of these settings takes on a text.
-    ///
-    /// # Errors
-    /// Sizes that make no model, or do not fit the adapter where the step is planned.
-    pub fn new(settings: &Settings, tokens: &[u32], vocabulary_size: usize) -> Result<Self, StepError> {
-        let spec = program_spec(settings, vocabulary_size)?;
+    /// The steps that a run of these settings takes on a text with a model.
+    pub fn new(settings: &Settings, tokens: &[u32], config: GptConfig) -> Self {
+        let spec = program_spec(settings, config);
         let parameters = settings.initialisation().values(&spec.config);
         let (schedule, seed, tokens) = (settings.schedule(), settings.seed, tokens.to_vec());
-        Ok(Self { spec, schedule, seed, tokens, parameters, fault: None })
+        Self { spec, schedule, seed, tokens, parameters, fault: None }
     }
 
     /// The same with a fault in one launch wherever a GPU takes the step.

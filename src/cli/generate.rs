@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use super::Outcome;
 use super::device::{DeviceArgument, open};
 use super::output::warn;
+use super::sandbox::tracer;
 use crate::data::tokenizer::Tokenizer;
 use crate::gpu::Pipelines;
 use crate::graph::{Reuse, Rewrites, TapeBuilder};
@@ -45,7 +46,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let sampling = Sampling { temperature: arguments.temperature, top_k: arguments.top_k, seed: arguments.seed };
     sampling.validate()?;
     let directory = resolve_model(&arguments.model)?;
-    let checkpoint = Checkpoint::read(&directory)?;
+    let checkpoint = Checkpoint::read(&directory, &tracer())?;
     let Some(tokenizer) = &checkpoint.tokenizer else {
         bail!("{} has no tokenizer.json: without one, text means nothing to the model", directory.display());
     };

@@ -6,6 +6,7 @@ mod faults;
 mod generate;
 mod info;
 mod interrupt;
+mod memory_limit;
 mod op;
 mod output;
 mod parity;
@@ -14,6 +15,7 @@ mod parity_mutants;
 mod parity_report;
 mod parity_step;
 mod progress;
+mod sandbox;
 mod shell;
 mod tensor_files;
 mod trace;
@@ -21,6 +23,8 @@ mod train;
 mod way_on;
 
 use std::process::ExitCode;
+
+pub use memory_limit::LimitedAllocator;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
@@ -54,6 +58,9 @@ enum Command {
     Completions(shell::Completions),
     /// Print the manual page, or write one page a command into a directory
     Man(shell::Man),
+    /// Trace an attention file: a request on standard input, the answer on standard output
+    #[command(hide = true, name = sandbox::COMMAND)]
+    TraceAttention,
 }
 
 /// How a command ended, short of an error.
@@ -77,6 +84,7 @@ pub fn main() -> ExitCode {
         let faults = environment::planted_faults()?;
         match arguments.command {
             Command::Train(arguments) => train::run(*arguments, faults).await,
+            Command::TraceAttention => sandbox::run().map(|()| Outcome::Fine),
             _ if !faults.is_empty() => bail!("{faults}: faults are planted in headlight train only"),
             Command::Generate(arguments) => generate::run(arguments).await,
             Command::Parity(arguments) => parity::run(arguments).await,

@@ -18,7 +18,8 @@ use crate::gpu::Pipelines;
 use crate::model::initialisation::{PositionInit, QueryKeyInit};
 use crate::tape::{PlantedFault, Tape};
 use crate::train::Preset;
-use crate::train::settings::{AttentionKind, Settings, SettingsOverride};
+use crate::train::attention_choice::AttentionKind;
+use crate::train::settings::{Settings, SettingsOverride};
 use crate::train::text::TrainingText;
 
 /// What of `headlight parity` belongs to whole steps.
@@ -141,8 +142,8 @@ pub async fn run(arguments: StepArguments, json: Option<PathBuf>, device: Device
     let mut passed = true;
     let mut reports = Vec::new();
     for &attention in arguments.attention_kinds() {
-        let settings = Settings { attention, ..settings.clone() };
-        let mut step = TrainingStep::new(&settings, &text.training, text.tokenizer.vocabulary_size())?;
+        let settings = Settings { attention: attention.into(), ..settings.clone() };
+        let mut step = TrainingStep::new(&settings, &text.training, settings.model(text.tokenizer.vocabulary_size())?);
         if let Some(plant) = &arguments.plant {
             let fault = planted(plant, &step.tape(&gpu.profile)?)?;
             step = step.with_fault(fault);

@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use super::Outcome;
 use super::device::PrecisionArgument;
 use super::output::{say, warn};
+use super::sandbox::tracer;
 use super::tensor_files;
 use crate::data::tokenizer::Tokenizer;
 use crate::model::GptConfig;
@@ -97,7 +98,7 @@ fn read(path: &Path) -> anyhow::Result<Batch> {
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let directory = resolve_model(&arguments.model)?;
-    let checkpoint = Checkpoint::read(&directory)?;
+    let checkpoint = Checkpoint::read(&directory, &tracer())?;
     let config = &checkpoint.config;
     let batch = match (&arguments.tokens.text, &arguments.tokens.tokens) {
         (Some(text), _) => encode(text, &directory, checkpoint.tokenizer.as_deref(), config)?,

@@ -11,12 +11,13 @@ use super::faults::{self, Faults};
 use super::output::say;
 use super::progress::{Progress, attention_line};
 use super::way_on::way_on;
-use super::{Outcome, interrupt};
+use super::{Outcome, interrupt, sandbox};
 use crate::gpu::{Choice, Gpu};
 use crate::graph::Reuse;
+use crate::script::Tracer;
 use crate::tape::print_tape;
 use crate::train::program::build_program;
-use crate::train::run::{Ending, Preparation, Resumed, Run, RunError};
+use crate::train::run::{Ending, Preparation, Resumed, Run, RunError, new_model};
 use crate::train::run_directory::RunDirectory;
 use crate::train::settings::{Settings, SettingsOverride};
 use crate::train::text::TrainingText;
@@ -64,14 +65,15 @@ pub async fn run(arguments: Arguments, faults: Faults) -> anyhow::Result<Outcome
         settings.out.clone_from(directory);
     }
     settings.validate()?;
+    let tracer = sandbox::tracer();
     if arguments.print_plan {
-        return print_plan(&settings, &faults).await;
+        return print_plan(&settings, &faults, &tracer).await;
     }
 
     let resumed = match &arguments.resume {
         Some(path) => {
             let directory = RunDirectory::resume(path)?;
-            let checkpoint = TrainingCheckpoint::read(&directory.last())?;
+            let checkpoint = TrainingCheckpoint::read(&directory.last(), &tracer)?;
             // Before the text: other settings may make another one, and take minutes for it.
             checkpoint.trainer.check_settings(&settings.trajectory())?;
             Some((directory, checkpoint))
@@ -80,13 +82,12 @@ pub async fn run(arguments: Arguments, faults: Faults) -> anyhow::Result<Outcome
     };
     // What is refused from here on leaves no directory behind; what can be refused without a device, opens none.
     let text = TrainingText::load(&settings)?;
-    settings.model(text.tokenizer.vocabulary_size())?;
-    let resumed = match resumed {
+    let (config, resumed) = match resumed {
         Some((directory, checkpoint)) => {
             let checkpoint = Resumed::check(checkpoint, &directory, &settings, &text)?;
-            Some((directory, checkpoint))
+            (checkpoint.config().clone(), Some((directory, checkpoint)))
         }
-        None => None,
+        None => (new_model(&settings, text.tokenizer.vocabulary_size(), &tracer)?, None),
     };
     let (gpu, line) = open(&settings, &faults).await?;
     say(line);
@@ -98,7 +99,7 @@ pub async fn run(arguments: Arguments, faults: Faults) -> anyhow::Result<Outcome
     }
     let done = resumed.as_ref().map_or(0, |(_, checkpoint)| checkpoint.step());
     faults.check_steps(done, arguments.stop_after.unwrap_or(settings.steps).min(settings.steps))?;
-    let preparation = Preparation::new(gpu.as_ref(), &settings, text).await;
+    let preparation = Preparation::new(gpu.as_ref(), &settings, text, config).await;
     let mut preparation = preparation.map_err(|error| refusal(error, arguments.resume.as_deref()))?;
     faults.check_allocations(gpu.as_ref().map_or(0, |gpu| gpu.allocations()))?;
     preparation.plant(faults.training).map_err(|error| anyhow!("{}: nan: {error}", faults::VARIABLE))?;
@@ -165,12 +166,13 @@ fn refusal(error: RunError, resume: Option<&Path>) -> anyhow::Error {
     }
 }
 
-async fn print_plan(settings: &Settings, faults: &Faults) -> anyhow::Result<Outcome> {
+async fn print_plan(settings: &Settings, faults: &Faults, tracer: &Arc<dyn Tracer>) -> anyhow::Result<Outcome> {
     let text = TrainingText::load(settings)?;
+    let config = new_model(settings, text.tokenizer.vocabulary_size(), tracer)?;
     let (gpu, line) = open(settings, faults).await?;
     faults.check_steps(0, 0)?;
     let profile = gpu.as_ref().map(|gpu| &gpu.profile);
-    let program = build_program(&program_spec(settings, text.tokenizer.vocabulary_size())?, profile, Reuse::Pooled)?;
+    let program = build_program(&program_spec(settings, config), profile, Reuse::Pooled)?;
     let attention = attention_line(&program.rewrites);
     let plan = print_tape(&program.tape);
     let graph = &program.graph_text;

@@ -1,15 +1,21 @@
-//! A model directory in Hugging Face's layout: `config.json`, `model.safetensors`, `tokenizer.json`. The tokenizer is
+//! A model directory in Hugging Face's layout: `config.json`, `model.safetensors`, `tokenizer.json`; and
+//! `attention.star`, where the model has an attention of its own. The tokenizer is
 //! text here; what it means is the business of whoever turns text into tokens.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::atomic::{FileError, read_bounded, replace_directory, surviving_directory, write_file};
+use crate::model::attention::EditedAttention;
 use crate::model::config::{ConfigError, GptConfig};
 use crate::model::tensor_file::{TensorFile, TensorFileError, TensorView, encode};
+use crate::script::{Script, ScriptError, Tracer};
 
 pub const CONFIG_FILE: &str = "config.json";
 pub const WEIGHTS_FILE: &str = "model.safetensors";
 pub const TOKENIZER_FILE: &str = "tokenizer.json";
+/// The attention of a model that has another than the reference.
+pub const ATTENTION_FILE: &str = "attention.star";
 
 /// The largest `config.json` read: the published ones have some two thousand bytes.
 const CONFIG_LIMIT: u64 = 1 << 18;
@@ -38,6 +44,8 @@ pub enum CheckpointError {
     Tensors { path: PathBuf, source: TensorFileError },
     #[error("{} holds an lm_head.weight that is not its wte.weight: only a shared output layer is supported", path.display())]
     UntiedOutput { path: PathBuf },
+    #[error(transparent)]
+    Attention(#[from] ScriptError),
     #[error("{}: it is not UTF-8 at byte {offset}", path.display())]
     NotText { path: PathBuf, offset: usize },
     #[error("{} is no model: it has no {CONFIG_FILE}, and no best or last directory of a run", path.display())]
@@ -49,11 +57,9 @@ pub enum CheckpointError {
 impl Checkpoint {
     /// Reads a model directory. Tensor names may lack the `transformer.` prefix; the attention's constant buffers and
     /// an output layer equal to the embedding are passed over; anything else that is missing, unexpected, misshapen or
-    /// not finite is an error that names it.
-    pub fn read(directory: &Path) -> Result<Self, CheckpointError> {
-        let config_path = directory.join(CONFIG_FILE);
-        let config = GptConfig::from_json(&read_text(&config_path, CONFIG_LIMIT)?)
-            .map_err(|source| CheckpointError::Config { path: config_path, source })?;
+    /// not finite is an error that names it. An attention of its own is traced by `tracer`.
+    pub fn read(directory: &Path, tracer: &Arc<dyn Tracer>) -> Result<Self, CheckpointError> {
+        let config = read_config(directory, tracer)?;
         let tokenizer_path = directory.join(TOKENIZER_FILE);
         let tokenizer = match tokenizer_path.exists() {
             true => Some(read_text(&tokenizer_path, TOKENIZER_LIMIT)?),
@@ -77,6 +83,9 @@ impl Checkpoint {
             .map(|(parameter, values)| (parameter.name.clone(), TensorView { shape: &parameter.shape, values }));
         let bytes = encode(views).map_err(|source| CheckpointError::Tensors { path: path.clone(), source })?;
         write_file(&path, &bytes)?;
+        if let Some(attention) = &self.config.attention {
+            write_file(&directory.join(ATTENTION_FILE), attention.script.source.as_bytes())?;
+        }
         write_file(&directory.join(CONFIG_FILE), self.config.to_json().as_bytes())?;
         if let Some(tokenizer) = &self.tokenizer {
             write_file(&directory.join(TOKENIZER_FILE), tokenizer.as_bytes())?;
@@ -98,6 +107,19 @@ pub fn resolve_model(path: &Path) -> Result<PathBuf, CheckpointError> {
         .filter_map(|place| surviving_directory(place))
         .find(|place| place.join(CONFIG_FILE).is_file())
         .ok_or_else(|| CheckpointError::NoModel { path: path.to_path_buf() })
+}
+
+fn read_config(directory: &Path, tracer: &Arc<dyn Tracer>) -> Result<GptConfig, CheckpointError> {
+    let path = directory.join(CONFIG_FILE);
+    let text = read_text(&path, CONFIG_LIMIT)?;
+    let located = |source| CheckpointError::Config { path: path.clone(), source };
+    let (config, edited) = GptConfig::sizes_from_json(&text).map_err(located)?;
+    if !edited {
+        return Ok(config);
+    }
+    let script = Script::read(&directory.join(ATTENTION_FILE))?;
+    let attention = EditedAttention::new(script, Arc::clone(tracer), &config)?;
+    config.with_attention(Some(Arc::new(attention))).map_err(located)
 }
 
 fn read_text(path: &Path, limit: u64) -> Result<String, CheckpointError> {
@@ -158,6 +180,10 @@ mod tests {
     use super::*;
     use crate::model::initialisation::Initialisation;
 
+    fn here() -> Arc<dyn Tracer> {
+        Arc::new(crate::script::TraceHere)
+    }
+
     fn tiny() -> Checkpoint {
         let config = GptConfig::new(11, 6, 2, 2, 4).unwrap();
         let parameters = Initialisation::default().values(&config);
@@ -184,16 +210,16 @@ mod tests {
         let directory = room.path().join("model");
         let mut checkpoint = tiny();
         checkpoint.save(&directory).unwrap();
-        assert_eq!(Checkpoint::read(&directory).unwrap(), checkpoint);
+        assert_eq!(Checkpoint::read(&directory, &here()).unwrap(), checkpoint);
         checkpoint.tokenizer = None;
         checkpoint.save(&directory).unwrap();
-        assert_eq!(Checkpoint::read(&directory).unwrap(), checkpoint, "the old tokenizer is still there");
+        assert_eq!(Checkpoint::read(&directory, &here()).unwrap(), checkpoint, "the old tokenizer is still there");
     }
 
     #[test]
     fn a_model_that_hugging_face_wrote_is_read() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/gpt_tiny_hf");
-        let checkpoint = Checkpoint::read(&directory).unwrap();
+        let checkpoint = Checkpoint::read(&directory, &here()).unwrap();
         assert_eq!(checkpoint.config, GptConfig::new(65, 32, 2, 4, 32).unwrap());
         let sizes: Vec<usize> = checkpoint.parameters.iter().map(Vec::len).collect();
         assert_eq!(sizes, checkpoint.config.parameters().iter().map(|p| p.len()).collect::<Vec<_>>());
@@ -214,7 +240,7 @@ mod tests {
             let embedding = tensors[0].clone();
             tensors.push((OUTPUT_LAYER.into(), embedding.1, embedding.2));
         });
-        assert_eq!(Checkpoint::read(room.path()).unwrap(), checkpoint);
+        assert_eq!(Checkpoint::read(room.path(), &here()).unwrap(), checkpoint);
     }
 
     #[test]
@@ -253,7 +279,7 @@ mod tests {
             let room = tempfile::tempdir().unwrap();
             checkpoint.save(room.path()).unwrap();
             rewrite(room.path(), &checkpoint, edit);
-            let error = Checkpoint::read(room.path()).unwrap_err().to_string();
+            let error = Checkpoint::read(room.path(), &here()).unwrap_err().to_string();
             assert_eq!(error, format!("{} {expected}", room.path().join(WEIGHTS_FILE).display()));
         }
     }
@@ -270,13 +296,13 @@ mod tests {
             let room = tempfile::tempdir().unwrap();
             checkpoint.save(room.path()).unwrap();
             std::fs::write(room.path().join(file), bytes).unwrap();
-            let error = Checkpoint::read(room.path()).unwrap_err().to_string();
+            let error = Checkpoint::read(room.path(), &here()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
         let room = tempfile::tempdir().unwrap();
         checkpoint.save(room.path()).unwrap();
         std::fs::remove_file(room.path().join(WEIGHTS_FILE)).unwrap();
-        let error = Checkpoint::read(room.path()).unwrap_err().to_string();
+        let error = Checkpoint::read(room.path(), &here()).unwrap_err().to_string();
         assert!(error.starts_with("cannot open ") && error.contains(WEIGHTS_FILE), "{error}");
     }
 
@@ -291,7 +317,7 @@ mod tests {
         assert!(matches!(bad.save(&directory), Err(CheckpointError::ParameterCount { expected: 28, actual: 27, .. })));
         bad.parameters.push(vec![0.0; 3]);
         assert!(matches!(bad.save(&directory), Err(CheckpointError::Tensors { .. })));
-        assert_eq!(Checkpoint::read(&directory).unwrap(), good);
+        assert_eq!(Checkpoint::read(&directory, &here()).unwrap(), good);
     }
 
     #[test]

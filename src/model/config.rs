@@ -1,9 +1,13 @@
 //! The sizes of a GPT-2 (Radford et al. 2019, section 2.3): pre-norm blocks, learned positions, biases, tanh-GELU,
 //! an output layer that shares the token embedding.
 
-use crate::model::config_json;
+use std::sync::Arc;
 
-/// The sizes that make up a GPT-2. Nothing else about its shape can vary.
+use crate::model::attention::EditedAttention;
+use crate::model::config_json;
+use crate::script::REFERENCE;
+
+/// The sizes that make up a GPT-2, and its attention. Nothing else about it can vary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GptConfig {
     /// V, the number of tokens.
@@ -20,6 +24,8 @@ pub struct GptConfig {
     pub mlp_width: usize,
     /// Added to the variance inside the root of a layer norm.
     pub layer_norm_epsilon: f64,
+    /// What attention computes; `None` for the reference.
+    pub attention: Option<Arc<EditedAttention>>,
 }
 
 /// Why a configuration is not a GPT-2 that can be built.
@@ -43,6 +49,8 @@ pub enum ConfigError {
     Missing { key: &'static str },
     #[error("{key} is {value}: it must be {expected}")]
     Type { key: &'static str, value: String, expected: &'static str },
+    #[error("the model has an attention of its own, in attention.star beside its config.json: read the directory")]
+    EditedAttention,
     #[error("{key} {value} is not supported: only {supported} is")]
     Unsupported { key: &'static str, value: String, supported: &'static str },
 }
@@ -60,8 +68,16 @@ impl GptConfig {
         width: usize,
     ) -> Result<Self, ConfigError> {
         let mlp_width = width.saturating_mul(4);
-        let config =
-            Self { vocabulary_size, context_length, layers, heads, width, mlp_width, layer_norm_epsilon: 1e-5 };
+        let config = Self {
+            vocabulary_size,
+            context_length,
+            layers,
+            heads,
+            width,
+            mlp_width,
+            layer_norm_epsilon: 1e-5,
+            attention: None,
+        };
         config.validate()?;
         Ok(config)
     }
@@ -101,7 +117,7 @@ impl GptConfig {
 
     /// The number of weights, the shared embedding counted once; saturates at `u64::MAX`.
     ///
-    /// `(V + T) E + L (4 E^2 + 2 E M + 9 E + M) + 2 E` with M the MLP's width.
+    /// `(V + T) E + L (4 E^2 + 2 E M + 9 E + M) + 2 E` with M the MLP's width, and what an edited attention adds.
     pub fn parameter_count(&self) -> u64 {
         let [vocabulary, context, layers, width, mlp] =
             [self.vocabulary_size, self.context_length, self.layers, self.width, self.mlp_width].map(|n| n as u128);
@@ -114,12 +130,37 @@ impl GptConfig {
             .saturating_mul(width)
             .saturating_add(layers.saturating_mul(block))
             .saturating_add(2 * width);
-        u64::try_from(count).unwrap_or(u64::MAX)
+        u64::try_from(count).unwrap_or(u64::MAX).saturating_add(self.attention_parameter_count())
+    }
+
+    /// The number of weights that an edited attention adds.
+    fn attention_parameter_count(&self) -> u64 {
+        let declared = self.attention.iter().flat_map(|edited| edited.parameters.iter().flatten());
+        let size = |shape: &[usize]| shape.iter().fold(1u64, |product, &size| product.saturating_mul(size as u64));
+        declared.fold(0, |count, parameter| count.saturating_add(size(&parameter.shape)))
     }
 
     /// d_head, the width of one head.
     pub fn head_width(&self) -> usize {
         self.width / self.heads
+    }
+
+    /// The same sizes with another attention.
+    ///
+    /// # Errors
+    /// More parameters than are supported.
+    pub fn with_attention(self, attention: Option<Arc<EditedAttention>>) -> Result<Self, ConfigError> {
+        let config = Self { attention, ..self };
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// The name of the file that attention is written in.
+    pub fn attention_file(&self) -> String {
+        match &self.attention {
+            Some(edited) => edited.script.file.clone(),
+            None => REFERENCE.script().file,
+        }
     }
 
     /// The text of Hugging Face's `config.json` for this model.
@@ -129,10 +170,21 @@ impl GptConfig {
 
     /// Reads Hugging Face's `config.json`. A model of another type, or an option that changes what the model
     /// computes and is not built here, is refused by its name. Dropout rates are not kept: they act in training only.
+    ///
+    /// # Errors
+    /// What is refused; a model with an attention of its own, which its text alone does not hold.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
-        let config = config_json::read(text)?;
+        match Self::sizes_from_json(text)? {
+            (config, false) => Ok(config),
+            (_, true) => Err(ConfigError::EditedAttention),
+        }
+    }
+
+    /// As [`GptConfig::from_json`], and whether the model has an attention of its own, which is not in the text.
+    pub(super) fn sizes_from_json(text: &str) -> Result<(Self, bool), ConfigError> {
+        let (config, edited) = config_json::read(text)?;
         config.validate()?;
-        Ok(config)
+        Ok((config, edited))
     }
 }
 
@@ -187,6 +239,7 @@ mod tests {
             width: usize::MAX,
             mlp_width: usize::MAX,
             layer_norm_epsilon: 1e-5,
+            attention: None,
         };
         assert_eq!(config.parameter_count(), u64::MAX);
     }

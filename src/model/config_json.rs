@@ -27,10 +27,18 @@ const OPTIONS: [(&str, &[&str], &str); 7] = [
 /// Options of which any value but an absent, null or empty one changes the model.
 const REFUSED: [&str; 2] = ["pruned_heads", "quantization_config"];
 
+/// The `model_type` of a model with an attention of its own: one that other software refuses, since its weights under
+/// GPT-2's attention would be another model.
+pub const EDITED_MODEL_TYPE: &str = "headlight_edited_attention";
+
 pub(super) fn write(config: &GptConfig) -> String {
+    let (model_type, architecture) = match config.attention {
+        None => ("gpt2", "GPT2LMHeadModel"),
+        Some(_) => (EDITED_MODEL_TYPE, "HeadlightEditedAttention"),
+    };
     let object = json!({
-        "model_type": "gpt2",
-        "architectures": ["GPT2LMHeadModel"],
+        "model_type": model_type,
+        "architectures": [architecture],
         "vocab_size": config.vocabulary_size,
         "n_positions": config.context_length,
         "n_ctx": config.context_length,
@@ -59,14 +67,16 @@ pub(super) fn write(config: &GptConfig) -> String {
     format!("{object:#}\n")
 }
 
-pub(super) fn read(text: &str) -> Result<GptConfig, ConfigError> {
+/// The sizes that a text holds, and whether the model has an attention of its own, which lies beside it.
+pub(super) fn read(text: &str) -> Result<(GptConfig, bool), ConfigError> {
     let Object(object) = serde_json::from_str(text)
         .map_err(|error| ConfigError::Json { reason: printable(&error.to_string(), REASON_LIMIT) })?;
-    match object.get("model_type") {
-        Some(Value::String(name)) if name == "gpt2" => {}
+    let edited = match object.get("model_type") {
+        Some(Value::String(name)) if name == "gpt2" => false,
+        Some(Value::String(name)) if name == EDITED_MODEL_TYPE => true,
         Some(value) => return Err(unsupported("model_type", value, "\"gpt2\"")),
         None => return Err(ConfigError::Missing { key: "model_type" }),
-    }
+    };
     for (key, allowed, supported) in OPTIONS {
         if let Some(value) = set(&object, key) {
             let written = value.as_str().map_or_else(|| value.to_string(), str::to_string);
@@ -85,7 +95,7 @@ pub(super) fn read(text: &str) -> Result<GptConfig, ConfigError> {
     if let Some(value) = set(&object, "n_ctx").filter(|value| value.as_u64() != Some(context_length as u64)) {
         return Err(unsupported("n_ctx", value, "the value of n_positions"));
     }
-    Ok(GptConfig {
+    let config = GptConfig {
         vocabulary_size: size(&object, "vocab_size")?,
         context_length,
         layers: size(&object, "n_layer")?,
@@ -103,7 +113,9 @@ pub(super) fn read(text: &str) -> Result<GptConfig, ConfigError> {
             })?,
             None => 1e-5,
         },
-    })
+        attention: None,
+    };
+    Ok((config, edited))
 }
 
 fn set<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {

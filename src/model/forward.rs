@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use super::config::GptConfig;
-use super::gpt::build;
+use super::gpt::{BuildError, build};
 use crate::graph::{GraphError, LoweringError, RewriteReport, Rewrites, TapeBuilder, Value, rewrite};
 use crate::tape::{BufferId, Category, ElementKind};
 
 /// A model that cannot become a tape.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
+    #[error(transparent)]
+    Build(#[from] BuildError),
     #[error(transparent)]
     Graph(#[from] GraphError),
     #[error(transparent)]

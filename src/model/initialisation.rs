@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::config::GptConfig;
 use crate::model::parameters::{Parameter, ParameterKind};
 use crate::random::{Stream, generator};
+use crate::script::Initial;
 
 /// The standard deviation of GPT-2's initial weights (Radford et al. 2018, section 4.1; 2019, section 2.3).
 const STANDARD_DEVIATION: f64 = 0.02;
@@ -61,6 +62,8 @@ impl Initialisation {
         match parameter.kind {
             ParameterKind::Bias => vec![0.0; count],
             ParameterKind::NormWeight => vec![1.0; count],
+            ParameterKind::Declared(Initial::Constant(value)) => vec![value as f32; count],
+            ParameterKind::Declared(Initial::Normal(deviation)) => draw(deviation),
             ParameterKind::TokenEmbedding | ParameterKind::HiddenWeight => draw(STANDARD_DEVIATION),
             // Two such projections a layer add to the residual stream; this keeps its variance from growing with depth.
             ParameterKind::ResidualWeight => draw(STANDARD_DEVIATION / (2.0 * config.layers as f64).sqrt()),

@@ -1,5 +1,6 @@
 //! The GPT: its configuration, parameters, checkpoints and graph.
 
+pub mod attention;
 pub mod checkpoint;
 pub mod config;
 mod config_json;
@@ -13,6 +14,7 @@ pub mod tensor_file;
 mod tensor_header;
 pub mod trace;
 
+pub use attention::EditedAttention;
 pub use checkpoint::{Checkpoint, CheckpointError, resolve_model};
 pub use config::{ConfigError, GptConfig};
 pub use initialisation::{Initialisation, PositionInit, QueryKeyInit};

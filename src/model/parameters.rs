@@ -2,9 +2,10 @@
 //! own: it is the token embedding, stored once.
 
 use crate::model::config::GptConfig;
+use crate::script::Initial;
 
 /// What a parameter is for; decides how it is initialised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ParameterKind {
     /// `wte.weight` `[V, E]`, used by the embedding and by the output layer.
     TokenEmbedding,
@@ -20,10 +21,12 @@ pub enum ParameterKind {
     HiddenWeight,
     /// Any bias, a layer norm's included.
     Bias,
+    /// `attn.NAME`: declared by an edited attention.
+    Declared(Initial),
 }
 
 /// One parameter: a tensor that is trained, stored and initialised under one name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Hugging Face's name with its `transformer.` prefix.
     pub name: String,
@@ -42,14 +45,18 @@ impl Parameter {
         self.len() == 0
     }
 
-    /// Whether weight decay applies: to tensors of two or more dimensions, embeddings included.
+    /// Whether weight decay applies: to tensors of two or more dimensions, embeddings included. Sizes of 1, which only
+    /// tell how to broadcast, do not count.
     pub fn decays(&self) -> bool {
-        self.shape.len() >= 2
+        match self.kind {
+            ParameterKind::Declared(_) => self.shape.iter().filter(|&&size| size > 1).count() >= 2,
+            _ => self.shape.len() >= 2,
+        }
     }
 }
 
 impl GptConfig {
-    /// Every parameter, in the order of the forward pass. Expects a validated configuration.
+    /// Every parameter: GPT-2's in the order of the forward pass, then those of an edited attention by layer. Expects a validated configuration.
     pub fn parameters(&self) -> Vec<Parameter> {
         use ParameterKind::*;
         let (width, mlp) = (self.width, self.mlp_width);
@@ -75,6 +82,12 @@ impl GptConfig {
         }
         add("ln_f.weight".into(), &[width], NormWeight);
         add("ln_f.bias".into(), &[width], Bias);
+        // Behind all others, so that those begin alike whatever the attention: each is drawn by its place.
+        for (layer, declared) in self.attention.iter().flat_map(|edited| edited.parameters.iter().enumerate()) {
+            for parameter in declared {
+                add(format!("h.{layer}.attn.{}", parameter.name), &parameter.shape, Declared(parameter.initial));
+            }
+        }
         list
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::graph::{EvaluationError, GraphError, Rewrites, Value, differentiate, evaluate, rewrite};
 use crate::model::config::GptConfig;
-use crate::model::gpt::build;
+use crate::model::gpt::{BuildError, build};
 use crate::tape::{RunOn, Tensor, stray_id};
 
 /// What of a model is wanted, beside logits and losses.
@@ -22,7 +22,11 @@ pub struct TraceRequest {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error(transparent)]
     Graph(#[from] GraphError),
+    #[error("layer {layer} shows no attention weights: in {file}, name them with ops.observe(\"weights\", ..)")]
+    NoWeights { layer: usize, file: String },
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
     #[error("{what} has shape {shape:?} where {wanted} is needed")]
@@ -77,7 +81,11 @@ pub async fn trace(
 
     let mut gpt = build(config, batch, length)?;
     let weights: Vec<Value> = match request.attention && !request.fused {
-        true => gpt.blocks.iter().map(|block| block.weights).collect(),
+        true => {
+            let missing = |layer| TraceError::NoWeights { layer, file: config.attention_file() };
+            let weights = gpt.blocks.iter().enumerate();
+            weights.map(|(layer, block)| block.weights.ok_or_else(|| missing(layer))).collect::<Result<_, _>>()?
+        }
         false => Vec::new(),
     };
     rewrite(&mut gpt.graph, if request.fused { Rewrites::Fused } else { Rewrites::Naive }, &weights);

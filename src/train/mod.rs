@@ -1,6 +1,7 @@
 //! The training job: configuration, schedule, loop and the files of a run.
 
 pub mod answers;
+pub mod attention_choice;
 #[cfg(feature = "cli")]
 pub mod chart;
 pub mod faults;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::tokenizer::TokenKind;
 use crate::model::initialisation::{PositionInit, QueryKeyInit};
-use crate::train::settings::{AttentionKind, Settings};
+use crate::train::attention_choice::AttentionKind;
+use crate::train::settings::Settings;
 
 /// The sets there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,7 +117,7 @@ fn nano_named(preset: Preset) -> Settings {
         weight_decay: 0.1,
         clip: 1.0,
         seed: 1337,
-        attention: AttentionKind::Fused,
+        attention: AttentionKind::Fused.into(),
         query_key_init: QueryKeyInit::Gpt2,
         position_init: PositionInit::Gpt2,
         evaluate_every: 250,

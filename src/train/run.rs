@@ -22,9 +22,11 @@ use crate::atomic::{FileError, write_file};
 use crate::data::tokenizer::{Tokenizer, TokenizerJsonError};
 use crate::fingerprint::Fingerprint;
 use crate::gpu::Gpu;
+use crate::model::attention::EditedAttention;
 use crate::model::checkpoint::{CONFIG_FILE, Checkpoint, CheckpointError, TOKENIZER_FILE};
 use crate::model::config::{ConfigError, GptConfig};
 use crate::model::sampling::Sampling;
+use crate::script::{ScriptError, Tracer};
 
 /// How samples are drawn while training: a little cooler than the model's own probabilities.
 const SAMPLE_TEMPERATURE: f64 = 0.8;
@@ -38,6 +40,8 @@ pub enum RunError {
     Text(#[from] TrainingTextError),
     #[error(transparent)]
     Sizes(#[from] ConfigError),
+    #[error(transparent)]
+    Attention(#[from] ScriptError),
     #[error(transparent)]
     Checkpoint(#[from] TrainingCheckpointError),
     #[error(transparent)]
@@ -66,7 +70,7 @@ impl RunError {
     /// Whether the text tells the step already.
     fn names_its_step(&self) -> bool {
         match self {
-            Self::Trainer(error) => !matches!(error, TrainerError::Config(_) | TrainerError::Batch(_)),
+            Self::Trainer(error) => !matches!(error, TrainerError::Batch(_)),
             Self::AtStep { .. } => true,
             _ => false,
         }
@@ -167,7 +171,11 @@ impl Resumed {
         let tokenizer = Tokenizer::from_json(stored)
             .map_err(|source| RunError::Tokenizer { path: directory.join(TOKENIZER_FILE), source })?;
         text.check_same(&tokenizer, &state.text_fingerprint)?;
-        let differences = differences(&checkpoint.model.config, &settings.model(text.tokenizer.vocabulary_size())?);
+        let stored = &checkpoint.model.config;
+        let mut differences = differences(stored, &settings.model(text.tokenizer.vocabulary_size())?);
+        if stored.attention.is_some() != settings.attention.file.is_some() {
+            differences.push(format!("attention is that of {}", stored.attention_file()));
+        }
         if !differences.is_empty() {
             return Err(RunError::OtherModel { path: directory.join(CONFIG_FILE), differences });
         }
@@ -179,10 +187,26 @@ impl Resumed {
         Ok(Self(checkpoint))
     }
 
+    /// The model, with the attention that the run began with.
+    pub fn config(&self) -> &GptConfig {
+        &self.0.model.config
+    }
+
     /// Steps that the run has behind it.
     pub fn step(&self) -> u64 {
         self.0.trainer.step
     }
+}
+
+/// The model of a new run: its sizes, and its attention traced for them.
+///
+/// # Errors
+/// Sizes that make no model, an attention that cannot be traced.
+pub fn new_model(settings: &Settings, vocabulary_size: usize, tracer: &Arc<dyn Tracer>) -> Result<GptConfig, RunError> {
+    let config = settings.model(vocabulary_size)?;
+    let Some(script) = settings.attention.script()? else { return Ok(config) };
+    let attention = EditedAttention::new(script, Arc::clone(tracer), &config)?;
+    Ok(config.with_attention(Some(Arc::new(attention)))?)
 }
 
 /// The sizes in which a stored model is not the one asked for.
@@ -213,12 +237,17 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Plans the run and sets it up on `gpu`, or on the CPU executor where that is `None`.
+    /// Plans the run of a model and sets it up on `gpu`, or on the CPU executor where that is `None`.
     ///
     /// # Errors
     /// A model that does not fit the adapter.
-    pub async fn new(gpu: Option<&Arc<Gpu>>, settings: &Settings, text: TrainingText) -> Result<Self, RunError> {
-        let trainer = Trainer::new(gpu, settings, text.tokenizer.vocabulary_size()).await?;
+    pub async fn new(
+        gpu: Option<&Arc<Gpu>>,
+        settings: &Settings,
+        text: TrainingText,
+        config: GptConfig,
+    ) -> Result<Self, RunError> {
+        let trainer = Trainer::new(gpu, settings, config).await?;
         let plan_fingerprint = trainer.program.tape.fingerprint(gpu.map(|gpu| &gpu.profile));
         Ok(Self { text, trainer, plan_fingerprint })
     }
@@ -495,7 +524,7 @@ impl<'a> Run<'a> {
             "{} on {}, {} attention, seed {}",
             settings.preset.name(),
             settings.data.iter().map(|data| short_name(data)).collect::<Vec<_>>().join(" "),
-            format!("{:?}", settings.attention).to_lowercase(),
+            settings.attention,
             settings.seed
         );
         let chart = loss_chart(&title, &records, &lines)?;

@@ -10,20 +10,10 @@ use crate::atomic::FileError;
 use crate::data::tokenizer::TokenKind;
 use crate::model::config::{ConfigError, GptConfig};
 use crate::model::initialisation::{Initialisation, PositionInit, QueryKeyInit};
+use crate::train::attention_choice::AttentionChoice;
 use crate::train::presets::Preset;
 use crate::train::schedule::LearningRateSchedule;
 use crate::train::settings_validation;
-
-/// How attention is computed. Both give the same numbers up to rounding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
-pub enum AttentionKind {
-    /// Scores, mask, softmax and weighted sum as separate kernels, with the scores in memory.
-    Naive,
-    /// One kernel that never stores the scores.
-    Fused,
-}
 
 /// Declares the fields once, for the resolved settings and for what a file or the flags may override. A field's
 /// comment is its help text; brackets hold what its flag needs beyond its name.
@@ -110,8 +100,10 @@ settings! {
     /// The seed of weights, batches, samples and built-in corpora
     [allow_negative_numbers = true]
     seed: u64,
-    /// How attention is computed
-    attention: AttentionKind,
+    /// How attention is computed: one of two ways to compute the reference, or a function of your own, which is fused
+    /// where it can be (FILE.star,naive never is)
+    [value_name = "naive|fused|FILE.star|builtin:NAME"]
+    attention: AttentionChoice,
     /// The initial size of queries and keys
     [long = "qk-init"]
     query_key_init: QueryKeyInit,
@@ -226,6 +218,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::train::attention_choice::AttentionKind;
 
     #[test]
     fn flags_win_over_the_file_and_the_file_over_the_preset() {
@@ -317,7 +310,7 @@ mod tests {
             learning_rate: Some(-0.001),
             query_key_init: Some(QueryKeyInit::Unit),
             position_init: Some(PositionInit::Sinusoidal),
-            attention: Some(AttentionKind::Naive),
+            attention: Some(AttentionKind::Naive.into()),
             tokens: Some(TokenKind::Word),
             out: Some("runs/x".into()),
             seed: Some(3),

@@ -9,12 +9,12 @@ use super::non_finite::NonFinite;
 use super::optimizer_state::OptimizerState;
 use super::program::{Optimizer, Program, ProgramSpec, StepScalars, build_program, segment};
 use super::schedule::LearningRateSchedule;
-use super::settings::{AttentionKind, Settings};
+use super::settings::Settings;
 use crate::data::batches::{BatchError, evaluation_batches, training_batch};
 use crate::gpu::{Gpu, GpuError, Pipelines};
-use crate::graph::{Reuse, Rewrites};
+use crate::graph::Reuse;
 use crate::kernel::gradient_norm;
-use crate::model::config::{ConfigError, GptConfig};
+use crate::model::config::GptConfig;
 use crate::model::forward::ModelError;
 use crate::model::generate::{Forward, GenerationError};
 use crate::model::sampling::Sampling;
@@ -27,8 +27,6 @@ const MICRO_BATCHES_IN_FLIGHT: usize = 8;
 /// Why training stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainerError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
     #[error("{source}; {advice}")]
     DoesNotFit { source: ModelError, advice: String },
     #[error("{source}; {advice}")]
@@ -88,20 +86,14 @@ pub struct Trainer {
     faults: TrainingFaults,
 }
 
-/// The tape that a run of these settings needs.
-///
-/// # Errors
-/// Sizes that make no model.
-pub fn program_spec(settings: &Settings, vocabulary_size: usize) -> Result<ProgramSpec, ConfigError> {
-    Ok(ProgramSpec {
-        config: settings.model(vocabulary_size)?,
+/// The tape that a run of these settings needs for its model.
+pub fn program_spec(settings: &Settings, config: GptConfig) -> ProgramSpec {
+    ProgramSpec {
+        config,
         batch: settings.batch,
         context_length: settings.context_length,
         accumulation: settings.accumulation,
-        rewrites: match settings.attention {
-            AttentionKind::Naive => Rewrites::Naive,
-            AttentionKind::Fused => Rewrites::Fused,
-        },
+        rewrites: settings.attention.kind.into(),
         optimizer: Optimizer {
             beta1: settings.beta1,
             beta2: settings.beta2,
@@ -109,7 +101,7 @@ pub fn program_spec(settings: &Settings, vocabulary_size: usize) -> Result<Progr
             weight_decay: settings.weight_decay,
             clip: settings.clip,
         },
-    })
+    }
 }
 
 /// The error for a model whose weights, gradients and moments alone are more than the host has: that can be told
@@ -127,13 +119,9 @@ impl Trainer {
     /// settings' seed; [`Trainer::load`] replaces them.
     ///
     /// # Errors
-    /// Sizes that make no model or do not fit the adapter.
-    pub async fn new(
-        gpu: Option<&Arc<Gpu>>,
-        settings: &Settings,
-        vocabulary_size: usize,
-    ) -> Result<Self, TrainerError> {
-        let spec = program_spec(settings, vocabulary_size)?;
+    /// A model that does not fit the adapter.
+    pub async fn new(gpu: Option<&Arc<Gpu>>, settings: &Settings, config: GptConfig) -> Result<Self, TrainerError> {
+        let spec = program_spec(settings, config);
         let profile = gpu.map(|gpu| &gpu.profile);
         let available = if profile.is_none() { available_bytes() } else { None };
         if let Some(error) = beyond_memory(spec.config.parameter_count(), available) {

@@ -2,9 +2,11 @@
 //! replaced as a whole.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::atomic::{FileError, replace_directory};
 use crate::model::checkpoint::{Checkpoint, CheckpointError};
+use crate::script::Tracer;
 use crate::train::optimizer_state::OptimizerState;
 use crate::train::trainer_state::{TrainerState, TrainerStateError};
 
@@ -29,9 +31,9 @@ pub enum TrainingCheckpointError {
 
 impl TrainingCheckpoint {
     /// Reads a checkpoint directory, small files first: what they are refused for takes no memory.
-    pub fn read(directory: &Path) -> Result<Self, TrainingCheckpointError> {
+    pub fn read(directory: &Path, tracer: &Arc<dyn Tracer>) -> Result<Self, TrainingCheckpointError> {
         let trainer = TrainerState::read(directory)?;
-        let model = Checkpoint::read(directory)?;
+        let model = Checkpoint::read(directory, tracer)?;
         let optimizer = OptimizerState::read(directory, &model.config)?;
         Ok(Self { model, optimizer, trainer })
     }
@@ -51,6 +53,10 @@ mod tests {
     use super::*;
     use crate::model::config::GptConfig;
     use crate::model::initialisation::Initialisation;
+
+    fn here() -> Arc<dyn Tracer> {
+        Arc::new(crate::script::TraceHere)
+    }
 
     fn checkpoint(step: u64) -> TrainingCheckpoint {
         let config = GptConfig::new(11, 6, 1, 2, 4).unwrap();
@@ -82,7 +88,7 @@ mod tests {
         let last = room.path().join("last");
         for step in [1, 2] {
             checkpoint(step).save(&last).unwrap();
-            assert_eq!(TrainingCheckpoint::read(&last).unwrap(), checkpoint(step));
+            assert_eq!(TrainingCheckpoint::read(&last, &here()).unwrap(), checkpoint(step));
         }
         let mut names: Vec<_> =
             std::fs::read_dir(&last).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -91,7 +97,7 @@ mod tests {
             names,
             ["config.json", "model.safetensors", "optimizer.safetensors", "tokenizer.json", "trainer.json"]
         );
-        assert_eq!(Checkpoint::read(&last).unwrap(), checkpoint(2).model, "it is a model directory as well");
+        assert_eq!(Checkpoint::read(&last, &here()).unwrap(), checkpoint(2).model, "it is a model directory as well");
     }
 
     #[test]
@@ -102,6 +108,6 @@ mod tests {
         let mut bad = checkpoint(2);
         bad.optimizer.second_moments.pop();
         assert!(bad.save(&last).is_err());
-        assert_eq!(TrainingCheckpoint::read(&last).unwrap(), checkpoint(1));
+        assert_eq!(TrainingCheckpoint::read(&last, &here()).unwrap(), checkpoint(1));
     }
 }

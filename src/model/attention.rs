@@ -1,0 +1,93 @@
+//! What a model's attention computes: the reference, or a learner's function.
+
+use std::sync::Arc;
+
+use crate::model::config::GptConfig;
+use crate::script::{ParameterDeclaration, REFERENCE, Recording, Script, ScriptError, TraceHere, TraceSizes, Tracer};
+
+/// A learner's attention in the place of the reference.
+#[derive(Clone, Debug)]
+pub struct EditedAttention {
+    pub script: Script,
+    tracer: Arc<dyn Tracer>,
+    /// The learned parameters of each layer.
+    pub parameters: Vec<Vec<ParameterDeclaration>>,
+    /// What the function printed when it was traced for the first layer.
+    pub printed: Vec<String>,
+}
+
+/// Two are equal that compute the same: the file's name and who traces it do not count.
+impl PartialEq for EditedAttention {
+    fn eq(&self, other: &Self) -> bool {
+        self.script.source == other.script.source
+            && self.parameters.iter().map(Vec::len).eq(other.parameters.iter().map(Vec::len))
+    }
+}
+
+impl EditedAttention {
+    /// Traces a function for the sizes of a model.
+    ///
+    /// # Errors
+    /// What is wrong with the script.
+    pub fn new(script: Script, tracer: Arc<dyn Tracer>, config: &GptConfig) -> Result<Self, ScriptError> {
+        let recordings = tracer.trace(&script, &sizes(config, 1, config.context_length))?;
+        let printed = recordings.first().map(|recording| recording.printed.clone()).unwrap_or_default();
+        let parameters = recordings.into_iter().map(|recording| recording.parameters).collect();
+        Ok(Self { script, tracer, parameters, printed })
+    }
+
+    fn trace(&self, config: &GptConfig, batch: usize, length: usize) -> Result<Vec<Recording>, ScriptError> {
+        let recordings = self.tracer.trace(&self.script, &sizes(config, batch, length))?;
+        if recordings.len() != self.parameters.len() {
+            let (found, wanted) = (recordings.len(), self.parameters.len());
+            return Err(ScriptError::whole(&self.script.file, format!("{found} layers were traced, not {wanted}")));
+        }
+        for (recording, declared) in recordings.iter().zip(&self.parameters) {
+            let named = |list: &[ParameterDeclaration]| {
+                list.iter().map(|parameter| (parameter.name.clone(), parameter.shape.clone())).collect::<Vec<_>>()
+            };
+            let (found, wanted) = (named(&recording.parameters), named(declared));
+            if found == wanted {
+                continue;
+            }
+            let context = config.context_length;
+            let place = recording.parameters.iter().zip(declared).find(|(found, wanted)| found.shape != wanted.shape);
+            return Err(ScriptError {
+                file: self.script.file.clone(),
+                line: place.map_or(0, |(found, _)| found.line),
+                column: 0,
+                message: format!(
+                    "its parameters are {found:?} at B={batch}, T={length} and {wanted:?} at B=1, T={context}: \
+                     they may depend on cfg alone, not on the shapes of q, k, v"
+                ),
+            });
+        }
+        Ok(recordings)
+    }
+}
+
+fn sizes(config: &GptConfig, batch: usize, length: usize) -> TraceSizes {
+    TraceSizes {
+        batch,
+        length,
+        width: config.width,
+        heads: config.heads,
+        context_length: config.context_length,
+        layers: config.layers,
+    }
+}
+
+/// The script of a model's attention, and its recording for each layer.
+///
+/// # Errors
+/// What is wrong with the script.
+pub fn traced(config: &GptConfig, batch: usize, length: usize) -> Result<(Script, Vec<Recording>), ScriptError> {
+    match &config.attention {
+        Some(edited) => Ok((edited.script.clone(), edited.trace(config, batch, length)?)),
+        None => {
+            let script = REFERENCE.script();
+            let recordings = TraceHere.trace(&script, &sizes(config, batch, length))?;
+            Ok((script, recordings))
+        }
+    }
+}
