@@ -17,6 +17,8 @@ pub enum Stream {
     Corpus = 4,
     /// Inputs of parity cases; `index` is the tensor.
     Cases = 5,
+    /// Tokens that take the place of later ones; `step` is the round, `index` the row.
+    Causality = 6,
 }
 
 /// A generator for one draw site. The four numbers are the ChaCha key itself, so distinct sites never collide.

@@ -14,7 +14,7 @@ use crate::gpu::Pipelines;
 use crate::graph::{Reuse, Rewrites, TapeBuilder};
 use crate::model::checkpoint::{Checkpoint, resolve_model};
 use crate::model::forward::{forward_segment, parameter_buffers};
-use crate::model::generate::Forward;
+use crate::model::generate::{self, Forward, TextModel};
 use crate::model::sampling::Sampling;
 use crate::tape::{Category, Executor};
 
@@ -79,7 +79,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     warn(line);
     let mut tape = TapeBuilder::new(gpu.as_ref().map(|gpu| gpu.profile.clone()), Reuse::Pooled);
     let parameters = parameter_buffers(&mut tape, config, "", Category::Parameter);
-    let shape = (1, config.context_length);
+    let shape = (generate::rows(config), config.context_length);
     let (buffers, _) = forward_segment(&mut tape, config, &parameters, shape, Rewrites::Fused, "generate")?;
     let tape = tape.finish()?;
     let segment = tape.segment("generate")?;
@@ -87,7 +87,14 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     for (&buffer, values) in parameters.iter().zip(&checkpoint.parameters) {
         executor.write(buffer, values)?;
     }
-    let forward = Forward { segment, buffers };
+    let model = TextModel {
+        executor: &executor,
+        config,
+        parameters: &parameters,
+        forward: Forward { segment, buffers },
+        gpu: gpu.as_ref(),
+        rewrites: Rewrites::Fused,
+    };
     // Words are joined by what decoding a whole text would put between them, so only whole texts are decoded.
     let mut tokens = prompt.clone();
     let mut printed = 0;
@@ -101,8 +108,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
     };
     print(&tokens, &mut written);
-    forward
-        .generate(&executor, config, &prompt, arguments.max_new_tokens, (&sampling, 0), |token| {
+    model
+        .generate(&prompt, arguments.max_new_tokens, (&sampling, 0), |token| {
             tokens.push(token);
             print(&tokens, &mut written);
         })

@@ -132,10 +132,11 @@ impl Observer for Progress {
         let speed = record.tokens_per_second.map_or(String::new(), |speed| format!("  {speed:.0} tokens/s"));
         let left = self.remaining(record.step).map_or(String::new(), |left| format!("  ETA {}", duration(left)));
         self.line(&format!(
-            "step {:>5}{}{}{}{speed}{left}",
+            "step {:>5}{}{}{}{}{speed}{left}",
             record.step,
             number("train loss", record.train_loss),
             number("validation loss", record.val_loss),
+            number("honest loss", record.honest_loss),
             number("gradient norm", record.grad_norm)
         ));
     }

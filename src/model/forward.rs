@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::config::GptConfig;
-use super::gpt::{BuildError, build};
+use super::gpt::{BuildError, Gpt, build};
 use crate::graph::{GraphError, LoweringError, RewriteReport, Rewrites, TapeBuilder, Value, rewrite};
 use crate::tape::{BufferId, Category, ElementKind};
 
@@ -46,6 +46,11 @@ pub fn parameter_buffers(
         .collect()
 }
 
+/// The buffers that a model's parameters are bound to.
+pub fn parameter_leaves(gpt: &Gpt, parameters: &[BufferId]) -> HashMap<Value, BufferId> {
+    gpt.parameters.iter().copied().zip(parameters.iter().copied()).collect()
+}
+
 /// Appends a segment that computes logits for `[batch, length]` tokens.
 ///
 /// # Errors
@@ -64,7 +69,7 @@ pub fn forward_segment(
     let tokens = tape.persistent(format!("{name}.tokens"), positions, ElementKind::Words, Category::Input);
     let vocabulary = config.vocabulary_size as u64;
     let logits = tape.persistent(format!("{name}.logits"), positions * vocabulary, ElementKind::Real, Category::Logits);
-    let mut leaves: HashMap<Value, BufferId> = gpt.parameters.iter().copied().zip(parameters.iter().copied()).collect();
+    let mut leaves = parameter_leaves(&gpt, parameters);
     leaves.insert(gpt.tokens, tokens);
     tape.begin_segment(name);
     tape.lower(&gpt.graph, &leaves, &[(gpt.logits, Some(logits))])?;

@@ -1,9 +1,13 @@
 //! Text from a model, token by token.
 
+use std::sync::Arc;
+
 use super::config::GptConfig;
-use super::forward::ForwardBuffers;
+use super::forward::{ForwardBuffers, ModelError, forward_segment, parameter_buffers};
 use super::sampling::{Sampling, SamplingError};
-use crate::tape::{ExecutionError, Executor};
+use crate::gpu::{Gpu, Pipelines};
+use crate::graph::{Reuse, Rewrites, TapeBuilder};
+use crate::tape::{BufferId, Category, ExecutionError, Executor, TapeError};
 
 /// A generation that stopped.
 #[derive(Debug, thiserror::Error)]
@@ -12,62 +16,109 @@ pub enum GenerationError {
     Execution(#[from] ExecutionError),
     #[error(transparent)]
     Sampling(#[from] SamplingError),
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Tape(#[from] TapeError),
     #[error("a prompt needs at least one token")]
     EmptyPrompt,
 }
 
-/// A segment of a tape that computes logits for one row of the context's length.
+/// Rows of the forward pass that text comes from. One is enough for the reference, whose mask is causal by construction.
+/// An edited attention gets two that differ behind the text: equal results show that it does not look there.
+pub fn rows(config: &GptConfig) -> usize {
+    if config.attention.is_some() { 2 } else { 1 }
+}
+
+/// A segment of a tape that computes logits for [`rows`] rows of the context's length.
 #[derive(Clone, Copy, Debug)]
 pub struct Forward {
     pub segment: usize,
     pub buffers: ForwardBuffers,
 }
 
-impl Forward {
-    /// The logits `[V]` that follow a row of tokens, of which only the last ones that the context holds are seen.
-    ///
-    /// The row is filled up behind with token 0: under the causal mask nothing that stands later is seen.
-    ///
-    /// # Errors
-    /// [`GenerationError::EmptyPrompt`], or what the device reported.
-    pub async fn next_logits(
-        &self,
-        executor: &Executor,
-        config: &GptConfig,
-        tokens: &[u32],
-    ) -> Result<Vec<f32>, GenerationError> {
-        let seen = &tokens[tokens.len().saturating_sub(config.context_length)..];
-        let last = seen.len().checked_sub(1).ok_or(GenerationError::EmptyPrompt)?;
-        let logits = self.logits(executor, config, seen).await?;
-        let vocabulary = config.vocabulary_size;
-        Ok(logits[last * vocabulary..(last + 1) * vocabulary].to_vec())
-    }
+/// A model that text can be drawn from.
+pub struct TextModel<'a> {
+    pub executor: &'a Executor,
+    pub config: &'a GptConfig,
+    /// Where its weights lie.
+    pub parameters: &'a [BufferId],
+    pub forward: Forward,
+    pub gpu: Option<&'a Arc<Gpu>>,
+    pub rewrites: Rewrites,
+}
 
-    /// The logits `[T, V]` of a row of at most the context's length; positions behind the row are without meaning.
+/// The model planned for exactly so many tokens.
+struct ExactLength {
+    length: usize,
+    executor: Executor,
+    forward: Forward,
+}
+
+impl TextModel<'_> {
+    /// The logits `[T, V]` of a row of at most the context's length; positions behind the row are without meaning. The
+    /// row is filled up behind with token 0: what stands later is not seen by a causal model.
     ///
     /// # Errors
     /// What the device reported.
-    pub async fn logits(
-        &self,
-        executor: &Executor,
-        config: &GptConfig,
-        tokens: &[u32],
-    ) -> Result<Vec<f32>, GenerationError> {
-        let mut row = tokens.to_vec();
-        row.resize(config.context_length, 0);
-        executor.write_words(self.buffers.tokens, &row)?;
-        executor.run(self.segment)?;
-        Ok(executor.read(self.buffers.logits).await?)
+    pub async fn logits(&self, tokens: &[u32]) -> Result<Vec<f32>, GenerationError> {
+        let mut logits = self.all_logits(tokens).await?;
+        logits.truncate(self.config.context_length * self.config.vocabulary_size);
+        Ok(logits)
+    }
+
+    async fn all_logits(&self, tokens: &[u32]) -> Result<Vec<f32>, GenerationError> {
+        let length = self.config.context_length;
+        let mut filled = Vec::with_capacity(rows(self.config) * length);
+        for row in 0..rows(self.config) {
+            filled.extend_from_slice(tokens);
+            // Different in every place behind the text.
+            let filling = (tokens.len()..length).map(|at| ((at + 1) * row % self.config.vocabulary_size) as u32);
+            filled.extend(filling);
+        }
+        self.executor.write_words(self.forward.buffers.tokens, &filled)?;
+        self.executor.run(self.forward.segment)?;
+        Ok(self.executor.read(self.forward.buffers.logits).await?)
+    }
+
+    /// The logits `[V]` behind a row of tokens of at most the context's length, and whether they depend on what the row
+    /// was filled up with.
+    async fn padded_logits(&self, seen: &[u32]) -> Result<(Vec<f32>, bool), GenerationError> {
+        let last = seen.len().checked_sub(1).ok_or(GenerationError::EmptyPrompt)?;
+        let all = self.all_logits(seen).await?;
+        let vocabulary = self.config.vocabulary_size;
+        let of_row = |row: usize| {
+            let at = (row * self.config.context_length + last) * vocabulary;
+            &all[at..at + vocabulary]
+        };
+        let first = of_row(0);
+        let same = |row: usize| of_row(row).iter().zip(first).all(|(a, b)| a.to_bits() == b.to_bits());
+        Ok((first.to_vec(), !(1..rows(self.config)).all(same)))
+    }
+
+    /// The model for rows of exactly so many tokens, with the weights as they are.
+    async fn exact(&self, length: usize) -> Result<ExactLength, GenerationError> {
+        let mut tape = TapeBuilder::new(self.gpu.map(|gpu| gpu.profile.clone()), Reuse::Pooled);
+        let parameters = parameter_buffers(&mut tape, self.config, "", Category::Parameter);
+        let (buffers, _) =
+            forward_segment(&mut tape, self.config, &parameters, (1, length), self.rewrites, "exact_length")?;
+        let tape = tape.finish()?;
+        let forward = Forward { segment: tape.segment("exact_length")?, buffers };
+        let executor = Executor::new(self.gpu, tape, &mut Pipelines::default()).await?;
+        for (&from, &to) in self.parameters.iter().zip(&parameters) {
+            executor.write(to, &self.executor.read(from).await?)?;
+        }
+        Ok(ExactLength { length, executor, forward })
     }
 
     /// Continues `prompt` by `count` tokens, handing each out as it is drawn. `stream` tells samples of one seed apart.
+    /// Only the last tokens that the context holds are seen, and nothing behind the text: a model that would look at
+    /// what the row is filled up with runs at exactly the length of the text, planned anew for each.
     ///
     /// # Errors
     /// Settings that cannot draw, an empty prompt, damaged weights, or what the device reported.
     pub async fn generate(
         &self,
-        executor: &Executor,
-        config: &GptConfig,
         prompt: &[u32],
         count: usize,
         (sampling, stream): (&Sampling, u64),
@@ -75,12 +126,34 @@ impl Forward {
     ) -> Result<Vec<u32>, GenerationError> {
         sampling.validate()?;
         let mut tokens = prompt.to_vec();
+        let mut exact: Option<ExactLength> = None;
         for _ in 0..count {
-            let logits = self.next_logits(executor, config, &tokens).await?;
+            let seen = &tokens[tokens.len().saturating_sub(self.config.context_length)..];
+            let logits = match (&exact, self.padded_logits(seen).await?) {
+                (None, (logits, false)) => logits,
+                _ => {
+                    let model = match exact.take() {
+                        Some(model) if model.length == seen.len() => model,
+                        _ => self.exact(seen.len()).await?,
+                    };
+                    let logits = model.last_logits(seen, self.config.vocabulary_size).await?;
+                    exact = Some(model);
+                    logits
+                }
+            };
             let token = sampling.draw(&logits, stream, tokens.len())?;
             tokens.push(token);
             drawn(token);
         }
         Ok(tokens.split_off(prompt.len()))
+    }
+}
+
+impl ExactLength {
+    async fn last_logits(&self, tokens: &[u32], vocabulary: usize) -> Result<Vec<f32>, GenerationError> {
+        self.executor.write_words(self.forward.buffers.tokens, tokens)?;
+        self.executor.run(self.forward.segment)?;
+        let mut logits = self.executor.read(self.forward.buffers.logits).await?;
+        Ok(logits.split_off((self.length - 1) * vocabulary))
     }
 }

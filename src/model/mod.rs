@@ -1,6 +1,7 @@
 //! The GPT: its configuration, parameters, checkpoints and graph.
 
 pub mod attention;
+pub mod causality;
 pub mod checkpoint;
 pub mod config;
 mod config_json;

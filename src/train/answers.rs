@@ -29,7 +29,7 @@ pub async fn score(trainer: &Trainer, text: &TrainingText) -> Result<Option<Scor
     if text.corpus.as_deref() != Some("coreference") {
         return Ok(None);
     }
-    let (executor, forward) = trainer.forward();
+    let model = trainer.text_model();
     let config = &trainer.config;
     let mut score = Score { right: 0, asked: 0 };
     for window in text.validation.chunks(config.context_length) {
@@ -37,10 +37,8 @@ pub async fn score(trainer: &Trainer, text: &TrainingText) -> Result<Option<Scor
         if asked.is_empty() {
             continue;
         }
-        let logits = forward
-            .logits(executor, config, window)
-            .await
-            .map_err(|source| TrainerError::Generation { step: trainer.step(), source })?;
+        let logits =
+            model.logits(window).await.map_err(|source| TrainerError::Generation { step: trainer.step(), source })?;
         for answer in asked {
             let row = &logits[answer.position * config.vocabulary_size..][..config.vocabulary_size];
             let likeliest = row.iter().enumerate().max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(token, _)| token);

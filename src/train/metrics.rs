@@ -24,6 +24,10 @@ pub struct MetricsRecord {
     pub train_loss: Option<f64>,
     /// Mean cross-entropy over held-out text, nats a token.
     pub val_loss: Option<f64>,
+    /// The same where no later token can be seen: the validation loss and what seeing the future takes off it. Measured
+    /// where attention was edited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub honest_loss: Option<f64>,
     /// The rate of the step.
     pub learning_rate: f64,
     /// The norm of all gradients together, before clipping.
@@ -120,6 +124,7 @@ mod tests {
             step,
             train_loss: Some(2.5 + 0.1 * step as f64),
             val_loss: step.is_multiple_of(2).then_some(2.0),
+            honest_loss: None,
             learning_rate: 1e-3 / 3.0,
             grad_norm: Some(0.5),
             tokens_per_second: Some(1234.5),

@@ -1,13 +1,13 @@
 //! A training run as one tape: micro-step, update, evaluation and sampling over the same weights.
 
-use std::collections::HashMap;
-
 use crate::gpu::Profile;
 use crate::graph::ops::constant;
 use crate::graph::{Reuse, RewriteReport, Rewrites, TapeBuilder, Value, differentiate_from, print_graph, rewrite};
 use crate::kernel::{accumulate, adamw, gradient_norm};
+use crate::model::causality::{CausalityBuffers, causality_segment};
 use crate::model::config::GptConfig;
-use crate::model::forward::{ForwardBuffers, ModelError, forward_segment, parameter_buffers};
+use crate::model::forward::{ForwardBuffers, ModelError, forward_segment, parameter_buffers, parameter_leaves};
+use crate::model::generate;
 use crate::model::gpt::build;
 use crate::tape::{BufferId, Category, ElementKind, Tape};
 use crate::train::update::{UpdateBuffers, UpdatedParameter, append_update};
@@ -47,8 +47,10 @@ pub struct ProgramBuffers {
     pub flags: BufferId,
     /// Mean loss and number of targets of an evaluation batch `[2]`.
     pub summary: BufferId,
-    /// One row of the context's length, for samples.
+    /// Rows of the context's length, for samples.
     pub sample: ForwardBuffers,
+    /// The loss at each position, where attention was edited.
+    pub causality: Option<CausalityBuffers>,
 }
 
 /// The segments of a training tape, in order.
@@ -59,8 +61,10 @@ pub mod segment {
     pub const UPDATE: usize = 1;
     /// Mean loss of one batch.
     pub const EVALUATE: usize = 2;
-    /// Logits of one row of tokens.
+    /// Logits of rows of tokens.
     pub const SAMPLE: usize = 3;
+    /// The loss at each position of a batch; only where attention was edited.
+    pub const CAUSALITY: usize = 4;
 }
 
 /// A planned training run.
@@ -99,13 +103,8 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
     let rewrites = rewrite(&mut gpt.graph, spec.rewrites, &[]);
     let seed = constant(&mut gpt.graph, &[1], 1.0 / spec.accumulation as f64)?;
     let wanted = differentiate_from(&mut gpt.graph, &[(gpt.losses.mean, seed)], &gpt.parameters)?;
-    let leaves: HashMap<Value, BufferId> = gpt
-        .parameters
-        .iter()
-        .copied()
-        .zip(parameters.iter().copied())
-        .chain([(gpt.tokens, tokens), (gpt.targets, targets)])
-        .collect();
+    let mut leaves = parameter_leaves(&gpt, &parameters);
+    leaves.extend([(gpt.tokens, tokens), (gpt.targets, targets)]);
     // With one micro-batch gradients are computed where the update reads them; with more they are added up there.
     let direct = spec.accumulation == 1;
     let roots: Vec<(Value, Option<BufferId>)> = wanted
@@ -152,17 +151,18 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
     // Evaluation.
     let mut gpt = build(config, *batch, *context_length)?;
     rewrite(&mut gpt.graph, spec.rewrites, &[]);
-    let leaves: HashMap<Value, BufferId> = gpt
-        .parameters
-        .iter()
-        .copied()
-        .zip(parameters.iter().copied())
-        .chain([(gpt.tokens, tokens), (gpt.targets, targets)])
-        .collect();
+    let mut leaves = parameter_leaves(&gpt, &parameters);
+    leaves.extend([(gpt.tokens, tokens), (gpt.targets, targets)]);
     tape.begin_segment("evaluate");
     tape.lower(&gpt.graph, &leaves, &[(gpt.losses.summary, Some(summary))])?;
 
-    let (sample, _) = forward_segment(&mut tape, config, &parameters, (1, *context_length), spec.rewrites, "sample")?;
+    let shape = (generate::rows(config), *context_length);
+    let (sample, _) = forward_segment(&mut tape, config, &parameters, shape, spec.rewrites, "sample")?;
+    // The reference is causal by construction; what a learner wrote is not.
+    let causality = match config.attention {
+        Some(_) => Some(causality_segment(&mut tape, config, &parameters, (*batch, *context_length), spec.rewrites)?),
+        None => None,
+    };
     let buffers = ProgramBuffers {
         parameters,
         gradients,
@@ -176,6 +176,7 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
         flags,
         summary,
         sample,
+        causality,
     };
     Ok(Program { tape: tape.finish()?, buffers, rewrites, graph_text })
 }

@@ -23,6 +23,7 @@ use crate::data::tokenizer::{Tokenizer, TokenizerJsonError};
 use crate::fingerprint::Fingerprint;
 use crate::gpu::Gpu;
 use crate::model::attention::EditedAttention;
+use crate::model::causality::Causality;
 use crate::model::checkpoint::{CONFIG_FILE, Checkpoint, CheckpointError, TOKENIZER_FILE};
 use crate::model::config::{ConfigError, GptConfig};
 use crate::model::sampling::Sampling;
@@ -110,6 +111,21 @@ pub enum Ending {
     StoppedAfter(u64),
     /// The user asked to stop; everything up to this step is saved.
     Interrupted(u64),
+}
+
+/// What an evaluation measures.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    validation_loss: f64,
+    /// Where attention was edited.
+    causality: Option<Causality>,
+}
+
+impl Measured {
+    /// The validation loss without what seeing the future takes off it.
+    fn honest_loss(&self) -> Option<f64> {
+        self.causality.map(|causality| self.validation_loss + causality.gap())
+    }
 }
 
 /// Who watches a run.
@@ -329,8 +345,8 @@ impl<'a> Run<'a> {
             return Ok(Ending::Complete);
         }
         if !self.resumed {
-            let loss = self.evaluate().await?;
-            self.log(0, None, Some(loss), observer)?;
+            let measured = self.evaluate().await?;
+            self.log(0, None, Some(measured), observer)?;
             // So that whatever happens from here on, there is something to go on from.
             self.save().await?;
         }
@@ -408,9 +424,10 @@ impl<'a> Run<'a> {
     async fn measure(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
         let step = self.trainer.step();
         self.flush(Some(step), observer).await?;
-        let loss = self.evaluate().await?;
+        let measured = self.evaluate().await?;
+        let loss = measured.validation_loss;
         let report = self.last_report.filter(|report| report.step == step);
-        self.log(step, report, Some(loss), observer)?;
+        self.log(step, report, Some(measured), observer)?;
         if let Some(score) = answers::score(&self.trainer, &self.text).await? {
             observer.notice(&score.to_string());
         }
@@ -421,8 +438,10 @@ impl<'a> Run<'a> {
         self.draw_chart()
     }
 
-    async fn evaluate(&mut self) -> Result<f64, RunError> {
-        Ok(self.trainer.evaluate(&self.text.validation, self.settings.evaluation_batches).await?)
+    async fn evaluate(&mut self) -> Result<Measured, RunError> {
+        let validation_loss = self.trainer.evaluate(&self.text.validation, self.settings.evaluation_batches).await?;
+        let causality = self.trainer.probe_causality(&self.text.validation).await?;
+        Ok(Measured { validation_loss, causality })
     }
 
     fn tokens_per_second(&self) -> Option<f64> {
@@ -434,13 +453,15 @@ impl<'a> Run<'a> {
         &mut self,
         step: u64,
         report: Option<StepReport>,
-        val_loss: Option<f64>,
+        measured: Option<Measured>,
         observer: &mut impl Observer,
     ) -> Result<(), RunError> {
+        let causality = measured.and_then(|measured| measured.causality);
         let record = MetricsRecord {
             step,
             train_loss: report.map(|report| report.train_loss),
-            val_loss,
+            val_loss: measured.map(|measured| measured.validation_loss),
+            honest_loss: measured.and_then(|measured| measured.honest_loss()),
             learning_rate: report.map_or(0.0, |report| report.learning_rate),
             grad_norm: report.map(|report| report.grad_norm),
             tokens_per_second: self.tokens_per_second(),
@@ -449,6 +470,9 @@ impl<'a> Run<'a> {
         self.since_line = (0.0, 0);
         self.metrics.append(&record)?;
         observer.logged(&record);
+        if let Some(causality) = causality.filter(Causality::sees_the_future) {
+            observer.notice(&format!("LEAK: {causality}"));
+        }
         Ok(())
     }
 

@@ -10,19 +10,23 @@ use super::optimizer_state::OptimizerState;
 use super::program::{Optimizer, Program, ProgramSpec, StepScalars, build_program, segment};
 use super::schedule::LearningRateSchedule;
 use super::settings::Settings;
-use crate::data::batches::{BatchError, evaluation_batches, training_batch};
+use crate::data::batches::{Batch, BatchError, evaluation_batches, training_batch};
 use crate::gpu::{Gpu, GpuError, Pipelines};
-use crate::graph::Reuse;
+use crate::graph::{Reuse, Rewrites};
 use crate::kernel::gradient_norm;
+use crate::model::causality::{Causality, CausalityProbe, together};
 use crate::model::config::GptConfig;
 use crate::model::forward::ModelError;
-use crate::model::generate::{Forward, GenerationError};
+use crate::model::generate::{Forward, GenerationError, TextModel};
 use crate::model::sampling::Sampling;
 use crate::tape::{BufferId, ExecutionError, Executor, PendingStatus, StatusReader, TapeError, available_bytes};
 
 /// Micro-batches that are queued before the trainer waits for the device, so that the work in flight stays bounded
 /// however many make a step.
 const MICRO_BATCHES_IN_FLIGHT: usize = 8;
+
+/// Positions behind which the causality probe replaces everything.
+const PROBED_POSITIONS: usize = 64;
 
 /// Why training stopped.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +77,8 @@ pub struct Trainer {
     pub config: GptConfig,
     pub program: Program,
     executor: Executor,
+    gpu: Option<Arc<Gpu>>,
+    rewrites: Rewrites,
     status: StatusReader,
     summaries: StatusReader,
     pending: VecDeque<(u64, f64, PendingStatus)>,
@@ -147,6 +153,8 @@ impl Trainer {
             config: spec.config,
             program,
             executor,
+            gpu: gpu.cloned(),
+            rewrites: spec.rewrites,
             pending: VecDeque::new(),
             optimizer: spec.optimizer,
             schedule: settings.schedule(),
@@ -331,19 +339,49 @@ impl Trainer {
         Ok(sum / count)
     }
 
-    /// The model's forward pass over one row, on the weights as they are.
-    pub fn forward(&self) -> (&Executor, Forward) {
-        (&self.executor, Forward { segment: segment::SAMPLE, buffers: self.program.buffers.sample })
+    /// Whether the model sees the future, on held-out tokens: at [`PROBED_POSITIONS`] or more, everything behind is
+    /// replaced. `None` for the reference, which is causal by construction.
+    ///
+    /// # Errors
+    /// Too few tokens, or what the device reported.
+    pub async fn probe_causality(&self, tokens: &[u32]) -> Result<Option<Causality>, TrainerError> {
+        let Some(buffers) = self.program.buffers.causality else { return Ok(None) };
+        let at = |source| TrainerError::Execution { step: self.step, source };
+        let (batch, length) = (self.batch, self.config.context_length);
+        let probe = CausalityProbe { segment: segment::CAUSALITY, buffers, batch, length };
+        let batches: Vec<Batch> =
+            evaluation_batches(tokens, batch, length)?.at_most(PROBED_POSITIONS.div_ceil(batch)).collect();
+        let mut found = Vec::new();
+        let rounds = PROBED_POSITIONS.div_ceil(batch * batches.len().max(1)).max(1);
+        for (index, batch) in batches.iter().enumerate() {
+            for round in 0..rounds {
+                let draw = (self.seed, (index * rounds + round) as u64);
+                let texts = (&batch.inputs[..], &batch.targets[..]);
+                found.push(probe.probe(&self.executor, &self.config, texts, draw).await.map_err(at)?);
+            }
+        }
+        Ok(Some(together(&found)))
+    }
+
+    /// The model as text comes from it, on the weights as they are.
+    pub fn text_model(&self) -> TextModel<'_> {
+        TextModel {
+            executor: &self.executor,
+            config: &self.config,
+            parameters: &self.program.buffers.parameters,
+            forward: Forward { segment: segment::SAMPLE, buffers: self.program.buffers.sample },
+            gpu: self.gpu.as_ref(),
+            rewrites: self.rewrites,
+        }
     }
 
     /// Continues a prompt with the weights as they are; the draws are keyed by the step.
     ///
     /// # Errors
-    /// As [`Forward::generate`].
+    /// As [`TextModel::generate`].
     pub async fn sample(&self, prompt: &[u32], count: usize, sampling: &Sampling) -> Result<Vec<u32>, TrainerError> {
-        let (executor, forward) = self.forward();
-        forward
-            .generate(executor, &self.config, prompt, count, (sampling, self.step), |_| {})
+        self.text_model()
+            .generate(prompt, count, (sampling, self.step), |_| {})
             .await
             .map_err(|source| TrainerError::Generation { step: self.step, source })
     }
