@@ -4,7 +4,7 @@ use headlight::graph::Domain;
 use headlight::graph::Value;
 use headlight::graph::ops::{
     Attention, AttentionSpec, BinaryOp, CausalMask, Concat, Constant, CrossEntropy, Embedding, LayerNorm, MatMul,
-    Permute, Reduce, Reduction, Reshape, ScaledMaskedSoftmax, Slice, Softmax, UnaryOp,
+    Permute, Reduce, Reduction, Reshape, ScaledMaskedSoftmax, Select, Slice, Softmax, UnaryOp,
 };
 use headlight::kernel::elementwise::{Binary, Unary};
 
@@ -47,6 +47,23 @@ fn elementwise() -> Vec<Stage> {
                 weaver.put(BinaryOp { operation }, &if first { [x, other] } else { [other, x] })
             }));
         }
+    }
+    for role in ["condition", "a", "b"] {
+        stages.push(stage(format!("where {role}"), move |weaver, x| {
+            let shapes = [broadcast(weaver, x), weaver.shape(x)];
+            let others = shapes.map(|shape| weaver.operand(&shape));
+            // As a learner writes it: a comparison picks.
+            let compared = if role == "condition" { x } else { others[0] };
+            let shape = weaver.shape(compared);
+            let bound = weaver.operand(&shape);
+            let condition = weaver.put(BinaryOp { operation: Binary::Less }, &[compared, bound])?;
+            let inputs = match role {
+                "condition" => [condition, others[0], others[1]],
+                "a" => [condition, x, others[1]],
+                _ => [condition, others[1], x],
+            };
+            weaver.put(Select, &inputs)
+        }));
     }
     stages.push(stage("constant", |weaver, x| {
         let shape = weaver.shape(x);

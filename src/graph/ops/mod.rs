@@ -10,6 +10,7 @@ mod layer_norm;
 mod matmul;
 mod reduce;
 mod scaled_masked_softmax;
+mod select;
 mod softmax;
 mod views;
 
@@ -25,13 +26,15 @@ pub use layer_norm::{LayerNorm, layer_norm};
 pub use matmul::{MatMul, linear, matmul};
 pub use reduce::{Reduce, Reduction, reduce, sum_to_shape};
 pub use scaled_masked_softmax::{ScaledMaskedSoftmax, scaled_masked_softmax};
+pub use select::{Select, select};
 pub use softmax::{Softmax, softmax};
 pub use views::{Concat, Permute, Reshape, Slice, concat, permute, reshape, slice, transpose};
 
 /// What every op file needs.
 mod prelude {
     pub use super::super::{
-        Defined, Domain, Graph, GraphError, Lowering, LoweringError, NodeId, Op, ShapeError, TensorType, Value, View,
+        Defined, Domain, Dtype, Graph, GraphError, Lowering, LoweringError, NodeId, Op, ShapeError, TensorType, Value,
+        View,
     };
 
     /// Why an op that exists only backwards has no gradient of its own.
@@ -40,6 +43,14 @@ mod prelude {
     /// Exactly so many inputs.
     pub fn count(inputs: &[&TensorType], wanted: usize, words: &'static str) -> Result<(), ShapeError> {
         if inputs.len() == wanted { Ok(()) } else { Err(ShapeError::InputCount { wanted: words, got: inputs.len() }) }
+    }
+
+    /// Numbers only: arithmetic on token ids would read bits that mean something else.
+    pub fn numbers(inputs: &[&TensorType]) -> Result<(), ShapeError> {
+        match inputs.iter().all(|ty| ty.dtype == Dtype::Real) {
+            true => Ok(()),
+            false => Err(ShapeError::Element { wanted: "numbers", got: "token ids" }),
+        }
     }
 
     /// A size or stride as kernels count them. Lowering refuses tensors of 2^32 elements beforehand, so the cast holds.
