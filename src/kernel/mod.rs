@@ -20,6 +20,7 @@ pub mod copy;
 pub mod cross_entropy;
 pub mod cross_entropy_backward;
 pub mod cross_entropy_mean;
+pub mod cumulative_sum;
 pub mod domain;
 pub mod elementwise;
 pub mod embedding;
@@ -61,6 +62,7 @@ pub static KERNELS: &[&Kernel] = &[
     &cross_entropy::KERNEL,
     &cross_entropy_backward::KERNEL,
     &cross_entropy_mean::KERNEL,
+    &cumulative_sum::KERNEL,
     &embedding::KERNEL,
     &embedding_backward::KERNEL,
     &fill::KERNEL,

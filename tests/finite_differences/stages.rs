@@ -3,8 +3,8 @@
 use headlight::graph::Domain;
 use headlight::graph::Value;
 use headlight::graph::ops::{
-    Attention, AttentionSpec, BinaryOp, CausalMask, Concat, Constant, CrossEntropy, Embedding, LayerNorm, MatMul,
-    Permute, Reduce, Reduction, Reshape, ScaledMaskedSoftmax, Select, Slice, Softmax, UnaryOp,
+    Attention, AttentionSpec, BinaryOp, CausalMask, Concat, Constant, CrossEntropy, CumulativeSum, Embedding, Index,
+    LayerNorm, MatMul, Permute, Reduce, Reduction, Reshape, ScaledMaskedSoftmax, Select, Slice, Softmax, UnaryOp,
 };
 use headlight::kernel::elementwise::{Binary, Unary};
 
@@ -70,6 +70,14 @@ fn elementwise() -> Vec<Stage> {
         let constant = weaver.put(Constant { shape, value: 0.7 }, &[])?;
         weaver.put(BinaryOp { operation: Binary::Multiply }, &[constant, x])
     }));
+    stages.push(stage("index", |weaver, x| {
+        let x = at_least(weaver, x, 1)?;
+        let shape = broadcast(weaver, x);
+        let shape = if shape.is_empty() { vec![1] } else { shape };
+        let axis = weaver.below(shape.len());
+        let positions = weaver.put(Index { shape, axis }, &[])?;
+        weaver.put(BinaryOp { operation: Binary::Subtract }, &[x, positions])
+    }));
     stages
 }
 
@@ -95,6 +103,12 @@ fn along_an_axis() -> Vec<Stage> {
         stages.push(stage(format!("reduce {reduction:?}"), move |weaver, x| {
             let (x, axis) = axis(weaver, x)?;
             weaver.put(Reduce { axis, reduction }, &[x])
+        }));
+    }
+    for reverse in [false, true] {
+        stages.push(stage(format!("cumsum reverse={reverse}"), move |weaver, x| {
+            let (x, axis) = axis(weaver, x)?;
+            weaver.put(CumulativeSum { axis, reverse }, &[x])
         }));
     }
     stages.push(stage("softmax", |weaver, x| {
