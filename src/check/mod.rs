@@ -5,6 +5,7 @@ pub mod bisect;
 pub mod error_budget;
 pub mod golden;
 mod launch;
+pub mod leak;
 pub mod mutants;
 pub mod parity;
 pub mod step;

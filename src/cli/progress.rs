@@ -93,6 +93,9 @@ impl Observer for Progress {
             config.vocabulary_size,
             config.parameter_count()
         ));
+        for remark in config.attention.iter().flat_map(|edited| &edited.remarks) {
+            say(remark);
+        }
         say(attention_line(&trainer.program.rewrites));
         let references = &text.references;
         say(format_args!("text: {} tokens to train on, {} held out", text.training.len(), text.validation.len()));

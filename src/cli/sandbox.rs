@@ -112,7 +112,7 @@ fn wait_until(child: &mut Child, deadline: Instant) -> std::io::Result<Option<Ex
 }
 
 fn cause_of_death(status: ExitStatus, complaint: &str, answered: usize) -> String {
-    if complaint.contains("memory allocation of") {
+    if complaint.contains("memory allocation of") || complaint.contains("out of memory") {
         return format!("it was stopped: it needs more than the {} MiB that a script may have", MEMORY_LIMIT >> 20);
     }
     if complaint.contains("overflowed its stack") {

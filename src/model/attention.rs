@@ -12,8 +12,8 @@ pub struct EditedAttention {
     tracer: Arc<dyn Tracer>,
     /// The learned parameters of each layer.
     pub parameters: Vec<Vec<ParameterDeclaration>>,
-    /// What the function printed when it was traced for the first layer.
-    pub printed: Vec<String>,
+    /// What the function printed when it was traced for the first layer, and what may be a mistake in it, as lines.
+    pub remarks: Vec<String>,
 }
 
 /// Two are equal that compute the same: the file's name and who traces it do not count.
@@ -31,9 +31,13 @@ impl EditedAttention {
     /// What is wrong with the script.
     pub fn new(script: Script, tracer: Arc<dyn Tracer>, config: &GptConfig) -> Result<Self, ScriptError> {
         let recordings = tracer.trace(&script, &sizes(config, 1, config.context_length))?;
-        let printed = recordings.first().map(|recording| recording.printed.clone()).unwrap_or_default();
+        let remarks = recordings.first().map(|recording| {
+            let printed = recording.printed.iter().map(|line| format!("{}: {line}", script.file));
+            let notes = recording.notes.iter().map(|(line, text)| format!("note: {}:{line}: {text}", script.file));
+            printed.chain(notes).collect()
+        });
         let parameters = recordings.into_iter().map(|recording| recording.parameters).collect();
-        Ok(Self { script, tracer, parameters, printed })
+        Ok(Self { script, tracer, parameters, remarks: remarks.unwrap_or_default() })
     }
 
     fn trace(&self, config: &GptConfig, batch: usize, length: usize) -> Result<Vec<Recording>, ScriptError> {

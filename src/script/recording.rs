@@ -79,6 +79,8 @@ pub struct Recording {
     pub result: TensorId,
     /// What `print` wrote.
     pub printed: Vec<String>,
+    /// What may be a mistake and is none yet, with its line.
+    pub notes: Vec<(u32, String)>,
 }
 
 /// JSON knows neither infinities nor which NaN: numbers go by their bits.

@@ -30,6 +30,7 @@ pub struct Recorder {
     recording: Recording,
     /// Where each call stands.
     places: Vec<Place>,
+    notes: Vec<(Place, String)>,
     refusal: Option<String>,
 }
 
@@ -67,6 +68,8 @@ impl Guard {
         for (call, place) in recording.calls.iter_mut().zip(&recorder.places) {
             (call.line, call.column) = rewritten.place(place.0);
         }
+        let note = |(place, text): &(Place, String)| (rewritten.place(place.0).0, text.clone());
+        recording.notes = recorder.notes.iter().map(note).collect();
         for parameter in &mut recording.parameters {
             let call = recording.calls.get(parameter.tensor as usize - INPUTS);
             parameter.line = call.map_or(0, |call| call.line);
@@ -85,7 +88,14 @@ impl Recorder {
         let ty = TensorType::real([sizes.batch, sizes.length, sizes.width]);
         let tensors = ["x", "q", "k", "v"].iter().map(|name| input(&mut graph, name, ty.clone()));
         let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
-        let recorder = Self { graph, tensors, recording: Recording::default(), places: Vec::new(), refusal: None };
+        let recorder = Self {
+            graph,
+            tensors,
+            recording: Recording::default(),
+            places: Vec::new(),
+            notes: Vec::new(),
+            refusal: None,
+        };
         RECORDER.set(Some(recorder));
         Ok(Guard(()))
     }
@@ -150,6 +160,12 @@ impl Recorder {
                 return Err(OpError(format!("observe: '{name}' names a tensor already")));
             }
             self.recording.observed.push((name.clone(), *tensor));
+        }
+        let infinite =
+            |argument: &Argument<TensorId>| matches!(argument, Argument::Number(number) if number.is_infinite());
+        if matches!(op.name, "mul" | "scale" | "constant") && arguments.iter().any(infinite) {
+            let text = "an infinity as a factor: 0 times it is NaN; ops.causal_mask and ops.where mask without it";
+            self.notes.push((place, text.into()));
         }
         self.recording.calls.push(Call { op: op.name.into(), arguments, line: 0, column: 0 });
         self.places.push(place);
