@@ -60,7 +60,7 @@ const ROWS: u32 = 2u;
 
 fn weight(product: f32, statistics: vec4<f32>, visible: bool) -> f32 {
     let score = select(MASKED, params.scale * product, visible);
-    return select(0.0, exp(score - statistics.x) * statistics.y, score > INVISIBLE);
+    return select(0.0, exp(score - statistics.x) * statistics.y, is_visible(score));
 }
 
 fn finish(batch: u32, key_head: u32, index: u32, key_sum: Row, value_sum: Row) {

@@ -83,7 +83,7 @@ fn weights_of_four(
     let queries = index + vec4<u32>(0u, 1u, 2u, 3u);
     let visible = (queries >= vec4<u32>(first)) & (queries < vec4<u32>(params.query_length));
     let scores = select(vec4<f32>(MASKED), params.scale * products, visible);
-    return select(vec4<f32>(0.0), exp(scores - largest) * inverse_sum, scores > vec4<f32>(INVISIBLE));
+    return select(vec4<f32>(0.0), exp(scores - largest) * inverse_sum, are_visible(scores));
 }
 
 fn weights_of_eight(products: Eight, statistics: Statistics, index: u32, first: u32) -> Eight {

@@ -133,7 +133,7 @@ fn main(
                 let visible = (columns >= first) & (columns < vec4<u32>(params.query_length));
                 let masked = select(vec4<f32>(MASKED), params.scale * scores[r], visible);
                 let weights = exp(masked - largest) * inverse_sum;
-                scores[r] = select(vec4<f32>(0.0), weights, masked > vec4<f32>(INVISIBLE));
+                scores[r] = select(vec4<f32>(0.0), weights, are_visible(masked));
                 weight_gradients[r] = scores[r] * (weight_gradients[r] - delta);
             }
 

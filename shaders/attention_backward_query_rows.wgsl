@@ -55,7 +55,7 @@ const ROWS: u32 = 2u;
 // l times the gradient of a score.
 fn score_gradient(product: f32, weight_gradient: f32, statistics: vec4<f32>, visible: bool) -> f32 {
     let score = select(MASKED, params.scale * product, visible);
-    return select(0.0, exp(score - statistics.x) * (weight_gradient - statistics.z), score > INVISIBLE);
+    return select(0.0, exp(score - statistics.x) * (weight_gradient - statistics.z), is_visible(score));
 }
 
 fn finish(batch: u32, head: u32, index: u32, statistics: vec4<f32>, sum: Row) {

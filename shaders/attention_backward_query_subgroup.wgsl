@@ -70,7 +70,7 @@ fn score_gradients(
     let keys = first_key + vec4<u32>(0u, 1u, 2u, 3u);
     let scores = select(vec4<f32>(MASKED), params.scale * products, keys < vec4<u32>(visible));
     let gradients = exp(scores - statistics.x) * (weight_gradients - statistics.z);
-    return select(vec4<f32>(0.0), gradients, scores > vec4<f32>(INVISIBLE));
+    return select(vec4<f32>(0.0), gradients, are_visible(scores));
 }
 
 fn finish(batch: u32, head: u32, index: u32, statistics: vec4<f32>, sum: Row) {

@@ -115,7 +115,7 @@ fn main(
             let visible = columns < vec4<u32>(visible_keys(first_row + r));
             let masked = select(vec4<f32>(MASKED), params.scale * scores[r], visible);
             let gradient = exp(masked - statistics[r].x) * (weight_gradients[r] - statistics[r].z);
-            scores[r] = select(vec4<f32>(0.0), gradient, masked > vec4<f32>(INVISIBLE));
+            scores[r] = select(vec4<f32>(0.0), gradient, are_visible(masked));
         }
         share_weights(scores, y, x);
 

@@ -1,6 +1,7 @@
 // Row statistics for the backward passes, one vec4 a query: the largest score m and 1 / l of the forward pass, with which
 // a weight is exp(s - m) / l, and delta = output_gradient . output (Dao 2023, Algorithm 2). One load reads all three. A
-// query that sees nothing has 0 for 1 / l, so that all its weights are 0.
+// query that sees nothing has 0 for 1 / l, so that all its weights are 0. A query with a score that is NaN or +inf has NaN
+// for m and 1 / l, and 0 for delta: keys that it does not see have the weight 0, and 0 times NaN would reach them.
 //
 //   softmax_statistics [2, B, H, Tq]: m, then l        ->        row_statistics [B, H, Tq, 4]: (m, 1 / l, delta, 0)
 //
@@ -54,6 +55,6 @@ fn main(
     );
     let sum = softmax_statistics[count + index];
     let inverse_sum = select(1.0 / sum, 0.0, sum == 0.0);
-    let delta = dot_rows(output_row, gradient_row);
+    let delta = select(dot_rows(output_row, gradient_row), 0.0, is_nan(sum));
     row_statistics[index] = vec4<f32>(softmax_statistics[index], inverse_sum, delta, 0.0);
 }

@@ -60,7 +60,7 @@ fn add_score(softmax: ptr<function, Softmax>, product: f32, visible: bool) -> ve
     let score = select(MASKED, params.scale * product, visible);
     let largest = max((*softmax).largest, score);
     let correction = exp((*softmax).largest - largest);
-    let weight = select(0.0, exp(score - largest), score > INVISIBLE);
+    let weight = select(0.0, exp(score - largest), is_visible(score));
     *softmax = Softmax(largest, (*softmax).sum * correction + weight);
     return vec2<f32>(correction, weight);
 }
@@ -72,13 +72,15 @@ fn update(sum: ptr<function, Row>, factors: vec2<f32>, row: Row) {
 
 fn finish(batch: u32, head: u32, index: u32, softmax: Softmax, sum: Row) {
     if index < params.query_length {
-        let seen = softmax.sum > 0.0;
+        // The sum alone says that a score was NaN or +inf: a maximum may drop a NaN.
+        let nothing = softmax.sum == 0.0;
+        let largest = select(select(softmax.largest, softmax.sum, is_nan(softmax.sum)), MASKED, nothing);
         let first = params.output_offset + batch * params.output_batch_stride + head * params.output_head_stride
             + index * params.output_row_stride;
-        store_output(first, scaled_row(sum, select(0.0, 1.0 / softmax.sum, seen)));
+        store_output(first, scaled_row(sum, select(1.0 / softmax.sum, 0.0, nothing)));
         let statistics = (batch * params.heads + head) * params.query_length + index;
-        log_sum_exp[statistics] = select(MASKED, softmax.largest + log(softmax.sum), seen);
-        softmax_statistics[statistics] = select(MASKED, softmax.largest, seen);
+        log_sum_exp[statistics] = select(largest + log(softmax.sum), MASKED, nothing);
+        softmax_statistics[statistics] = largest;
         let sums = params.batch * params.heads * params.query_length;
         softmax_statistics[sums + statistics] = softmax.sum;
     }

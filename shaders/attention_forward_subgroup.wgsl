@@ -64,7 +64,7 @@ fn masked_scores(products: vec4<f32>, first_key: u32, visible: u32) -> vec4<f32>
 }
 
 fn weights(scores: vec4<f32>, largest: f32) -> vec4<f32> {
-    return select(vec4<f32>(0.0), exp(scores - largest), scores > vec4<f32>(INVISIBLE));
+    return select(vec4<f32>(0.0), exp(scores - largest), are_visible(scores));
 }
 
 // Adds eight scores, scales the old output down to the new largest score, and returns the weights of the values.
@@ -82,13 +82,15 @@ fn add_scores(softmax: ptr<function, Softmax>, sum: ptr<function, Row>, products
 
 fn finish(batch: u32, head: u32, index: u32, softmax: Softmax, sum: Row) {
     if index < params.query_length {
-        let seen = softmax.sum > 0.0;
+        // The sum alone says that a score was NaN or +inf: a maximum may drop a NaN.
+        let nothing = softmax.sum == 0.0;
+        let largest = select(select(softmax.largest, softmax.sum, is_nan(softmax.sum)), MASKED, nothing);
         let first = params.output_offset + batch * params.output_batch_stride + head * params.output_head_stride
             + index * params.output_row_stride;
-        store_output(first, scaled_row(sum, select(0.0, 1.0 / softmax.sum, seen)));
+        store_output(first, scaled_row(sum, select(1.0 / softmax.sum, 0.0, nothing)));
         let statistics = (batch * params.heads + head) * params.query_length + index;
-        log_sum_exp[statistics] = select(MASKED, softmax.largest + log(softmax.sum), seen);
-        softmax_statistics[statistics] = select(MASKED, softmax.largest, seen);
+        log_sum_exp[statistics] = select(largest + log(softmax.sum), MASKED, nothing);
+        softmax_statistics[statistics] = largest;
         let sums = params.batch * params.heads * params.query_length;
         softmax_statistics[sums + statistics] = softmax.sum;
     }

@@ -109,7 +109,7 @@ fn main(
             }
             let correction = exp(largest[r] - row_largest);
             let weights = exp(scores[r] - row_largest);
-            scores[r] = select(vec4<f32>(0.0), weights, scores[r] > vec4<f32>(INVISIBLE));
+            scores[r] = select(vec4<f32>(0.0), weights, are_visible(scores[r]));
             weight_sums[r] = weight_sums[r] * correction + dot(scores[r], vec4<f32>(1.0));
             largest[r] = row_largest;
             for (var slice = 0u; slice < SLICES; slice++) {
@@ -138,8 +138,10 @@ fn main(
             for (var part = 0u; part < 8u; part++) {
                 sum += row_parts[(4u * y + r) * 8u + part];
             }
-            let seen = sum > 0.0;
-            let factor = select(0.0, 1.0 / sum, seen);
+            // The sum alone says that a score was NaN or +inf: a maximum may drop a NaN.
+            let nothing = sum == 0.0;
+            let row_largest = select(select(largest[r], sum, is_nan(sum)), MASKED, nothing);
+            let factor = select(1.0 / sum, 0.0, nothing);
             let first = params.output_offset + batch * params.output_batch_stride + head * params.output_head_stride
                 + row * params.output_row_stride;
             if x < SLICE {
@@ -149,8 +151,8 @@ fn main(
             }
             if x == 0u {
                 let statistics = (batch * params.heads + head) * params.query_length + row;
-                log_sum_exp[statistics] = select(MASKED, largest[r] + log(sum), seen);
-                softmax_statistics[statistics] = select(MASKED, largest[r], seen);
+                log_sum_exp[statistics] = select(row_largest + log(sum), MASKED, nothing);
+                softmax_statistics[statistics] = row_largest;
                 softmax_statistics[params.batch * params.heads * params.query_length + statistics] = sum;
             }
         }

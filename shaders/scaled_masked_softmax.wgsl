@@ -1,6 +1,6 @@
 // y[b, i, :] = softmax over the visible keys j of scale * x[b, i, j]: x and y are [batches, Tq, Tk]; weights of keys
 // that are not visible are 0. Causal: query i sees key j iff j <= i + Tk - Tq (bottom-right alignment). A scaled score
-// at or below -2^126 is not seen either.
+// at or below -2^126 is not seen either. A visible score that is NaN or +inf makes all weights of its row NaN.
 //
 // A workgroup owns COLUMNS neighbouring rows, SPLITS invocations share each (see common/split_reduction.wgsl). Only
 // visible keys are read. Three passes: maximum, sum, weights.
@@ -39,16 +39,18 @@ fn main(
     var total = 0.0;
     for (var key = split; key < seen; key += SPLITS) {
         let score = params.scale * x[first + key];
-        total += select(0.0, exp(score - greatest), score > INVISIBLE);
+        total += select(0.0, exp(score - greatest), is_visible(score));
     }
     total = sum_of_splits(total, local);
 
-    let inverse = select(0.0, 1.0 / total, total > 0.0);
+    let inverse = select(1.0 / total, 0.0, total == 0.0);
+    // The weight of what is not seen.
+    let unseen = select(0.0, total, is_nan(total));
     for (var key = split; key < length; key += SPLITS) {
-        var weight = 0.0;
+        var weight = unseen;
         if key < seen {
             let score = params.scale * x[first + key];
-            weight = select(0.0, exp(score - greatest) * inverse, score > INVISIBLE);
+            weight = select(unseen, exp(score - greatest) * inverse, is_visible(score));
         }
         y[first + key] = weight;
     }

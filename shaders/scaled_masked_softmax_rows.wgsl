@@ -40,24 +40,25 @@ fn main(
     let seen = visible_keys(row % params.query_length);
     let seen_quads = (seen + 3u) / 4u;
     let zero = vec4<f32>(0.0);
-    let edge = vec4<f32>(INVISIBLE);
     var maxima = vec4<f32>(MASKED);
     var sums = zero;
     for (var quad = 0u; quad < seen_quads; quad++) {
         let scores = scores_of(first, quad, seen);
         let raised = max(maxima, scores);
-        sums = sums * exp(maxima - raised) + select(zero, exp(scores - raised), scores > edge);
+        sums = sums * exp(maxima - raised) + select(zero, exp(scores - raised), are_visible(scores));
         maxima = raised;
     }
     let greatest = max(max(maxima.x, maxima.y), max(maxima.z, maxima.w));
     sums *= exp(maxima - greatest);
     let total = (sums.x + sums.y) + (sums.z + sums.w);
-    let inverse = select(0.0, 1.0 / total, total > 0.0);
+    let inverse = select(1.0 / total, 0.0, total == 0.0);
+    // The weights of what is not seen.
+    let unseen = vec4<f32>(select(0.0, total, is_nan(total)));
     for (var quad = 0u; quad < seen_quads; quad++) {
         let scores = scores_of(first, quad, seen);
-        y[first + quad] = select(zero, exp(scores - greatest) * inverse, scores > edge);
+        y[first + quad] = select(unseen, exp(scores - greatest) * inverse, are_visible(scores));
     }
     for (var quad = seen_quads; quad < quads; quad++) {
-        y[first + quad] = zero;
+        y[first + quad] = unseen;
     }
 }

@@ -1,6 +1,6 @@
 // y[o, l, i] = exp(x[o, l, i] - m) / sum over l of exp(x[o, l, i] - m), with m the maximum over l: x and y are
 // [outer, length, inner]. Scores at or below -2^126 are not seen: their weight is 0, and so are all weights where
-// nothing is seen.
+// nothing is seen. A score that is NaN or +inf makes all weights NaN.
 //
 // A workgroup owns COLUMNS neighbouring distributions, SPLITS invocations share each (see
 // common/split_reduction.wgsl). Three passes over x: maximum, sum, weights.
@@ -37,15 +37,17 @@ fn main(
     var total = 0.0;
     for (var position = split; position < length; position += SPLITS) {
         let score = x[first + position * params.inner];
-        total += select(0.0, exp(score - greatest), score > INVISIBLE);
+        total += select(0.0, exp(score - greatest), is_visible(score));
     }
     total = sum_of_splits(total, local);
 
     // The greatest visible score adds exactly 1, so a total of 0 means that nothing is seen.
-    let inverse = select(0.0, 1.0 / total, total > 0.0);
+    let inverse = select(1.0 / total, 0.0, total == 0.0);
+    // The weight of what is not seen.
+    let unseen = select(0.0, total, is_nan(total));
     for (var position = split; position < length; position += SPLITS) {
         let at = first + position * params.inner;
         let score = x[at];
-        y[at] = select(0.0, exp(score - greatest) * inverse, score > INVISIBLE);
+        y[at] = select(unseen, exp(score - greatest) * inverse, is_visible(score));
     }
 }

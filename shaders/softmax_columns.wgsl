@@ -31,19 +31,20 @@ fn main(
     let outer = columns / inner;
     let first = outer * params.length * inner + (columns - outer * inner);
     let zero = vec4<f32>(0.0);
-    let edge = vec4<f32>(INVISIBLE);
     var greatest = vec4<f32>(MASKED);
     var total = zero;
     for (var position = 0u; position < params.length; position++) {
         let scores = x[first + position * inner];
         let raised = max(greatest, scores);
-        total = total * exp(greatest - raised) + select(zero, exp(scores - raised), scores > edge);
+        total = total * exp(greatest - raised) + select(zero, exp(scores - raised), are_visible(scores));
         greatest = raised;
     }
-    let inverse = select(zero, 1.0 / total, total > zero);
+    let inverse = select(1.0 / total, zero, total == zero);
+    // The weights of what is not seen.
+    let unseen = select(zero, total, are_nan(total));
     for (var position = 0u; position < params.length; position++) {
         let at = first + position * inner;
         let scores = x[at];
-        y[at] = select(zero, exp(scores - greatest) * inverse, scores > edge);
+        y[at] = select(unseen, exp(scores - greatest) * inverse, are_visible(scores));
     }
 }

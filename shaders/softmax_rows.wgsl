@@ -30,21 +30,22 @@ fn main(
     let quads = params.length / 4u;
     let first = row * quads;
     let zero = vec4<f32>(0.0);
-    let edge = vec4<f32>(INVISIBLE);
     var maxima = vec4<f32>(MASKED);
     var sums = zero;
     for (var quad = 0u; quad < quads; quad++) {
         let scores = x[first + quad];
         let raised = max(maxima, scores);
-        sums = sums * exp(maxima - raised) + select(zero, exp(scores - raised), scores > edge);
+        sums = sums * exp(maxima - raised) + select(zero, exp(scores - raised), are_visible(scores));
         maxima = raised;
     }
     let greatest = max(max(maxima.x, maxima.y), max(maxima.z, maxima.w));
     sums *= exp(maxima - greatest);
     let total = (sums.x + sums.y) + (sums.z + sums.w);
-    let inverse = select(0.0, 1.0 / total, total > 0.0);
+    let inverse = select(1.0 / total, 0.0, total == 0.0);
+    // The weights of what is not seen.
+    let unseen = vec4<f32>(select(0.0, total, is_nan(total)));
     for (var quad = 0u; quad < quads; quad++) {
         let scores = x[first + quad];
-        y[first + quad] = select(zero, exp(scores - greatest) * inverse, scores > edge);
+        y[first + quad] = select(unseen, exp(scores - greatest) * inverse, are_visible(scores));
     }
 }

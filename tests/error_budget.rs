@@ -32,8 +32,8 @@ const PLANTED: &[(&Kernel, &str, Mutant)] = &[
         Mutant::new(
             MutantKind::Formula,
             "the output is too large",
-            "let factor = select(0.0, 1.0 / sum, seen);",
-            "let factor = select(0.0, 1.0001 / sum, seen);",
+            "let factor = select(1.0 / sum, 0.0, nothing);",
+            "let factor = select(1.0001 / sum, 0.0, nothing);",
         ),
     ),
     (
@@ -52,8 +52,8 @@ const PLANTED: &[(&Kernel, &str, Mutant)] = &[
         Mutant::new(
             MutantKind::Formula,
             "weights add up to too much",
-            "let inverse = select(0.0, 1.0 / total, total > 0.0);",
-            "let inverse = select(0.0, 1.0001 / total, total > 0.0);",
+            "let inverse = select(1.0 / total, 0.0, total == 0.0);",
+            "let inverse = select(1.0001 / total, 0.0, total == 0.0);",
         ),
     ),
 ];

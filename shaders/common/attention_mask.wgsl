@@ -1,7 +1,4 @@
 // Which keys a query sees. A causal mask is aligned bottom-right: query i sees key j if and only if j <= i + Tk - Tq.
-// Masked scores are -2^127, and a score at or below -2^126 has the weight 0.
-const MASKED: f32 = -1.7014118e38;
-const INVISIBLE: f32 = -8.507059e37;
 
 // How many of the first keys a query sees.
 fn visible_keys(query_index: u32) -> u32 {

@@ -1,7 +1,8 @@
 //! Parity: one design of one kernel on one case, compared element by element with the twin.
 //!
 //! Every buffer is fresh. Outputs are filled with a NaN of known bits beforehand: an element that the twin leaves alone
-//! must keep exactly those bits, one that it writes must lie within the tolerance. Past the logical end every binding
+//! must keep exactly those bits, one that it writes must lie within the tolerance; where a case is about NaN, the twin's
+//! NaN must be some NaN that the design wrote. Past the logical end every binding
 //! holds guard elements: NaN behind inputs, so that an over-read shows, and the same known bits behind outputs, so that
 //! an over-write does.
 
@@ -35,7 +36,8 @@ pub enum Outcome {
     Passed { compared: usize, worst: Option<Worst> },
     /// An element is outside of its tolerance.
     Missed { worst: Worst, misses: usize, compared: usize },
-    /// The case cannot judge anything: its reference is not finite, or it writes nothing.
+    /// The case cannot judge anything: its reference is not finite, or lacks the NaN that the case is about, or it
+    /// writes nothing.
     BadReference { reason: String },
 }
 
@@ -206,7 +208,7 @@ fn compare(
     expected: &[Vec<u32>],
     tolerance: impl Fn(usize, usize) -> Tolerance,
 ) -> Outcome {
-    let (mut compared, mut misses, mut written) = (0, 0, 0);
+    let (mut compared, mut misses, mut written, mut nans) = (0, 0, 0, 0);
     let mut worst: Option<Worst> = None;
     for (operand, described) in case.operands.iter().enumerate() {
         let before = contents(described);
@@ -224,11 +226,18 @@ fn compare(
             } else {
                 let (found, expected) =
                     (f64::from(f32::from_bits(found_bits)), f64::from(f32::from_bits(expected_bits)));
-                if !expected.is_finite() {
+                let nan = expected.is_nan() && case.has_nan;
+                nans += usize::from(nan);
+                if !expected.is_finite() && !nan {
                     let reason = format!("the reference of operand {operand} is {expected} at index {index}");
                     return Outcome::BadReference { reason };
                 }
-                (found, expected, tolerance(operand, index).share(found, expected))
+                let share = match nan {
+                    true if found.is_nan() && found_bits != UNTOUCHED => 0.0,
+                    true => f64::INFINITY,
+                    false => tolerance(operand, index).share(found, expected),
+                };
+                (found, expected, share)
             };
             written += usize::from(!kept);
             misses += usize::from(share.is_nan() || share > 1.0);
@@ -239,6 +248,7 @@ fn compare(
     }
     match worst {
         _ if written == 0 => Outcome::BadReference { reason: "the twin writes nothing".into() },
+        _ if case.has_nan && nans == 0 => Outcome::BadReference { reason: "the twin writes no NaN".into() },
         Some(worst) if misses > 0 => Outcome::Missed { worst, misses, compared },
         worst => Outcome::Passed { compared, worst },
     }
@@ -298,4 +308,39 @@ pub async fn run_case_with_source(
 ) -> Result<Outcome, ExecutionError> {
     let found = device_results(gpu, pipelines, kernel, design, Some(source), case).await?;
     Ok(compare(case, kernel.writes, &found, &expected.0, |_, _| case.tolerance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::unary;
+
+    #[test]
+    fn a_nan_passes_where_the_case_has_one_and_the_design_wrote_it() {
+        let (nan, other, untouched) = (f32::NAN, -f32::NAN, f32::from_bits(UNTOUCHED));
+        let parameters = || unary::Parameters { count: 2, operation: 0, constant: 0.0 };
+        for (has_nan, expected, found, passes) in [
+            (false, [1.0, 2.0], [1.0, 2.0], true),
+            (false, [1.0, 2.0], [1.0, nan], false),
+            (false, [1.0, nan], [1.0, nan], false),
+            (true, [1.0, nan], [1.0, nan], true),
+            (true, [nan, nan], [other, nan], true),
+            (true, [1.0, nan], [1.0, 2.0], false),
+            (true, [1.0, nan], [1.0, f32::INFINITY], false),
+            (true, [1.0, nan], [1.0, untouched], false),
+            (true, [1.0, nan], [nan, nan], false),
+            (true, [1.0, nan], [1.5, nan], false),
+            (true, [1.0, 2.0], [1.0, 2.0], false),
+            (true, [f32::INFINITY, nan], [f32::INFINITY, nan], false),
+        ] {
+            let operands = vec![Operand::Output(2)];
+            let case = Case { has_nan, ..Case::new("", parameters(), operands, Tolerance::new(0.1, 0.0)) };
+            let bits = |values: [f32; 2]| {
+                let guard = std::iter::repeat_n(UNTOUCHED, GUARD);
+                vec![values.map(f32::to_bits).into_iter().chain(guard).collect::<Vec<u32>>()]
+            };
+            let outcome = compare(&case, &[0], &bits(found), &bits(expected), |_, _| case.tolerance);
+            assert_eq!(outcome.passed(), passes, "{has_nan} {expected:?} {found:?}: {outcome}");
+        }
+    }
 }

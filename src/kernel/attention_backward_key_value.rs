@@ -1,7 +1,7 @@
 //! Fused attention, backward to key and value, with the weights computed anew: `key_gradient_j = scale sum_i ds_ij query_i`
 //! and `value_gradient_j = sum_i p_ij output_gradient_i`, over the queries of every head that reads the key.
 
-use super::attention_cases::setups;
+use super::attention_cases::{NanSource, setups};
 use super::attention_error::Backward;
 use super::attention_reference::{self as reference, Rows, RowsMut};
 use super::attention_rows::{Operations, RowText, Storage, tile_constants};
@@ -351,7 +351,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 name: "subgroup",
                 file: "attention_backward_key_value_subgroup.wgsl",
                 text: include_str!("../../shaders/attention_backward_key_value_subgroup.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: Some(8),
                 supports: |parameters| {
@@ -429,7 +429,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 name: "tiled",
                 file: "attention_backward_key_value_tiled.wgsl",
                 text: include_str!("../../shaders/attention_backward_key_value_tiled.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
                 preference: Preference::Only(AdapterKind::Hardware),
                 subgroup_width: None,
                 supports: Parameters::check_vec4,
@@ -442,7 +442,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 name: "tiled_general",
                 file: "attention_backward_key_value_tiled.wgsl",
                 text: include_str!("../../shaders/attention_backward_key_value_tiled.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
                 preference: Preference::Only(AdapterKind::Hardware),
                 subgroup_width: None,
                 supports: |parameters| parameters.shape().check(),
@@ -463,7 +463,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 name: "rows",
                 file: "attention_backward_key_value_rows.wgsl",
                 text: include_str!("../../shaders/attention_backward_key_value_rows.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| {
@@ -479,7 +479,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                 name: "general",
                 file: "attention_backward_key_value_rows.wgsl",
                 text: include_str!("../../shaders/attention_backward_key_value_rows.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| {
@@ -549,6 +549,7 @@ impl KernelDefinition for AttentionBackwardKeyValue {
     fn cases() -> Vec<Case> {
         setups()
             .into_iter()
+            .filter(|setup| setup.nan != Some(NanSource::Query))
             .map(|setup| {
                 let shape = setup.shape;
                 let row_statistics = setup.forward().row_statistics;
@@ -567,7 +568,8 @@ impl KernelDefinition for AttentionBackwardKeyValue {
                     Operand::Output(elements),
                 ];
                 let tolerance = setup.magnitudes.gradient_tolerance(shape.scale);
-                Case::new(setup.name, parameters, operands, tolerance)
+                let has_nan = setup.nan.is_some();
+                Case { has_nan, ..Case::new(setup.name, parameters, operands, tolerance) }
             })
             .collect()
     }

@@ -1,6 +1,6 @@
 //! Fused attention, backward to the query: `query_gradient = scale sum_j ds_j key_j`, with the weights computed anew.
 
-use super::attention_cases::setups;
+use super::attention_cases::{NanSource, setups};
 use super::attention_error::Backward;
 use super::attention_reference::{self as reference, Rows, RowsMut};
 use super::attention_rows::{Operations, RowText, Storage, tile_constants};
@@ -294,7 +294,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 name: "subgroup",
                 file: "attention_backward_query_subgroup.wgsl",
                 text: include_str!("../../shaders/attention_backward_query_subgroup.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: Some(8),
                 supports: |parameters| {
@@ -326,7 +326,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                     Mutant::new(
                         Mask,
                         "masked keys keep a gradient",
-                        "select(vec4<f32>(0.0), gradients, scores > vec4<f32>(INVISIBLE))",
+                        "select(vec4<f32>(0.0), gradients, are_visible(scores))",
                         "gradients",
                     ),
                     Mutant::new(
@@ -356,7 +356,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 name: "tiled",
                 file: "attention_backward_query_tiled.wgsl",
                 text: include_str!("../../shaders/attention_backward_query_tiled.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
                 preference: Preference::Only(AdapterKind::Hardware),
                 subgroup_width: None,
                 supports: Parameters::check_vec4,
@@ -369,7 +369,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 name: "tiled_general",
                 file: "attention_backward_query_tiled.wgsl",
                 text: include_str!("../../shaders/attention_backward_query_tiled.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
                 preference: Preference::Only(AdapterKind::Hardware),
                 subgroup_width: None,
                 supports: |parameters| parameters.shape().check(),
@@ -390,7 +390,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 name: "rows",
                 file: "attention_backward_query_rows.wgsl",
                 text: include_str!("../../shaders/attention_backward_query_rows.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| {
@@ -406,7 +406,7 @@ impl KernelDefinition for AttentionBackwardQuery {
                 name: "general",
                 file: "attention_backward_query_rows.wgsl",
                 text: include_str!("../../shaders/attention_backward_query_rows.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK],
+                pieces: &[&piece::VISIBLE, &piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| {
@@ -471,6 +471,7 @@ impl KernelDefinition for AttentionBackwardQuery {
     fn cases() -> Vec<Case> {
         setups()
             .into_iter()
+            .filter(|setup| setup.nan != Some(NanSource::Key))
             .map(|setup| {
                 let shape = setup.shape;
                 let row_statistics = setup.forward().row_statistics;
@@ -487,7 +488,8 @@ impl KernelDefinition for AttentionBackwardQuery {
                     Operand::Output(elements),
                 ];
                 let tolerance = setup.magnitudes.gradient_tolerance(shape.scale);
-                Case::new(setup.name, parameters, operands, tolerance)
+                let has_nan = setup.nan.is_some();
+                Case { has_nan, ..Case::new(setup.name, parameters, operands, tolerance) }
             })
             .collect()
     }

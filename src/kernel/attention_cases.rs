@@ -31,6 +31,29 @@ enum Contents {
     BarelyVisible,
     /// The first 8 queries see scores near -27,735 only, while the keys masked from them score 27,735.
     LargeNegativeScores,
+    /// The key of this number begins with inf, and queries with 0, 1 and -1 in turn: their scores of it are NaN, inf and
+    /// -inf, which is masked. The last third of the queries begin with -1.
+    NanByKey(u32),
+    /// Queries begin with a number, inf, -inf and NaN in turn, the key of this number with 0, and all others with -1.
+    NanByQuery(u32),
+}
+
+impl Contents {
+    fn source_of_nan(self) -> Option<NanSource> {
+        match self {
+            Self::NanByKey(_) => Some(NanSource::Key),
+            Self::NanByQuery(_) => Some(NanSource::Query),
+            _ => None,
+        }
+    }
+}
+
+/// What is not finite where scores are NaN. A kernel that weighs it gets NaN from a weight of 0 as well, as far as its
+/// blocks happen to reach beyond the mask, and cannot be held to such a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NanSource {
+    Key,
+    Query,
 }
 
 /// One attention with its inputs. Elements between the rows are NaN.
@@ -47,6 +70,8 @@ pub struct Setup {
     pub key_side: (RowView, usize),
     /// Largest magnitude of a query or key (about), of a value.
     pub magnitudes: Magnitudes,
+    /// What makes scores NaN, where some are.
+    pub nan: Option<NanSource>,
 }
 
 /// What rounding errors are in proportion to.
@@ -157,12 +182,27 @@ pub fn setups() -> Vec<Setup> {
         (1, 2, 1, 65, 65, 128, true, Packed, Normal),
         (66_000, 1, 1, 1, 1, 4, true, Contiguous, Normal),
     ];
-    rows.iter().zip(1..).map(|(row, seed)| setup(*row, seed)).collect()
+    let with_nan: &[Row] = &[
+        (1, 2, 1, 20, 20, 16, true, Packed, NanByKey(0)),
+        (1, 2, 1, 20, 20, 16, true, Packed, NanByQuery(0)),
+        (1, 1, 1, 37, 37, 16, true, Contiguous, NanByKey(12)),
+        (1, 1, 1, 37, 37, 16, true, Contiguous, NanByQuery(12)),
+        (1, 4, 2, 9, 40, 13, true, Unaligned, NanByKey(34)),
+        (1, 4, 2, 9, 40, 13, true, Unaligned, NanByQuery(39)),
+        (2, 1, 1, 33, 18, 8, false, Packed, NanByKey(17)),
+        (2, 1, 1, 33, 18, 8, false, Packed, NanByQuery(17)),
+        (1, 1, 1, 34, 34, 40, true, Contiguous, NanByKey(12)),
+        (1, 1, 1, 34, 34, 40, true, Contiguous, NanByQuery(12)),
+    ];
+    let (first, others) = rows.split_at(3);
+    let first = first.iter().zip(1..);
+    let (with_nan, others) = (with_nan.iter().zip(101..), others.iter().zip(4..));
+    first.chain(with_nan).chain(others).map(|(row, seed)| setup(*row, seed)).collect()
 }
 
 fn setup(row: Row, seed: u64) -> Setup {
     let (batch, heads, key_value_heads, query_length, key_length, head_dim, causal, layout, contents) = row;
-    let exact = !matches!(contents, Contents::Normal | Contents::LargeValues);
+    let exact = !matches!(contents, Contents::Normal | Contents::LargeValues) && contents.source_of_nan().is_none();
     let scale = if exact { 1.0 } else { 1.0 / f64::from(head_dim).sqrt() };
     let shape = AttentionShape { batch, heads, key_value_heads, query_length, key_length, head_dim, causal, scale };
     let (query_width, key_width) = (heads * head_dim, key_value_heads * head_dim);
@@ -224,6 +264,13 @@ fn setup(row: Row, seed: u64) -> Setup {
                 43.0
             }
         }
+        Contents::NanByKey(_) if dimension == 0 => {
+            let begin = [0.0, 1.0, -1.0][row as usize % 3];
+            if 3 * row < 2 * query_length { begin } else { -1.0 }
+        }
+        Contents::NanByQuery(_) if dimension == 0 => {
+            [value, f32::INFINITY, f32::NEG_INFINITY, f32::NAN][row as usize % 4]
+        }
         _ => value,
     };
     let key = |_: u32, row: u32, dimension: u32, value: f32| match contents {
@@ -235,6 +282,14 @@ fn setup(row: Row, seed: u64) -> Setup {
             }
         }
         Contents::MeanOfValues => 0.0,
+        Contents::NanByKey(key) if dimension == 0 && row == key => f32::INFINITY,
+        Contents::NanByQuery(key) if dimension == 0 => {
+            if row == key {
+                0.0
+            } else {
+                -1.0
+            }
+        }
         Contents::LargeScores | Contents::LargeNegativeScores => {
             let negative = match contents {
                 Contents::LargeScores => row.is_multiple_of(3),
@@ -273,6 +328,7 @@ fn setup(row: Row, seed: u64) -> Setup {
         query_side: (output_view, extent(output_view, batch, heads, query_length, head_dim)),
         key_side: (gradient_view, extent(gradient_view, batch, key_value_heads, key_length, head_dim)),
         magnitudes,
+        nan: contents.source_of_nan(),
     }
 }
 

@@ -115,6 +115,12 @@ const MUTANTS: &[Mutant] = &[
         "select(1.0 / sum, 0.0, sum == 0.0)",
         "1.0 / sum",
     ),
+    Mutant::new(
+        Formula,
+        "delta is NaN where the sum is",
+        "select(dot_rows(output_row, gradient_row), 0.0, is_nan(sum))",
+        "dot_rows(output_row, gradient_row)",
+    ),
     Mutant::new(Tile, "rows past the end are written", "if index >= count {", "if index > count {"),
     Mutant::new(
         Index,
@@ -137,7 +143,7 @@ impl KernelDefinition for AttentionDelta {
                 name: "vec4",
                 file: "attention_delta.wgsl",
                 text: include_str!("../../shaders/attention_delta.wgsl"),
-                pieces: &[&piece::LINEAR_INDEX],
+                pieces: &[&piece::LINEAR_INDEX, &piece::NAN],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| {
@@ -152,7 +158,7 @@ impl KernelDefinition for AttentionDelta {
                 name: "general",
                 file: "attention_delta.wgsl",
                 text: include_str!("../../shaders/attention_delta.wgsl"),
-                pieces: &[&piece::LINEAR_INDEX],
+                pieces: &[&piece::LINEAR_INDEX, &piece::NAN],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| parameters.shape().check(),
@@ -199,7 +205,11 @@ impl KernelDefinition for AttentionDelta {
                     Operand::Input(forward.softmax_statistics),
                     Operand::Output(forward.row_statistics.len()),
                 ];
-                Case::new(setup.name, parameters, operands, Tolerance::new(4e-6 * setup.magnitudes.value, 1e-6))
+                let has_nan = setup.nan.is_some();
+                Case {
+                    has_nan,
+                    ..Case::new(setup.name, parameters, operands, Tolerance::new(4e-6 * setup.magnitudes.value, 1e-6))
+                }
             })
             .collect()
     }

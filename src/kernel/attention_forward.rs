@@ -7,6 +7,7 @@ use super::attention_rows::{Operations, RowText, Storage, tile_constants};
 use super::attention_shape::{AttentionShape, RowView};
 use super::loop_limit::within;
 use super::piece;
+use super::softmax::{NAN_IS_NOT_SEEN, NANS_ARE_NOT_SEEN};
 use crate::gpu::AdapterKind;
 use crate::tape::MutantKind::{Accumulator, Barrier, Formula, Index, Mask, Rescale, Tile};
 use crate::tape::{
@@ -151,8 +152,21 @@ const ROWS_MUTANTS: &[Mutant] = &[
     Mutant::new(
         Mask,
         "masked keys keep a weight",
-        "select(0.0, exp(score - largest), score > INVISIBLE)",
+        "select(0.0, exp(score - largest), is_visible(score))",
         "exp(score - largest)",
+    ),
+    NAN_IS_NOT_SEEN,
+    Mutant::new(
+        Formula,
+        "a sum that is NaN counts as nothing",
+        "let nothing = softmax.sum == 0.0;",
+        "let nothing = !(softmax.sum > 0.0);",
+    ),
+    Mutant::new(
+        Formula,
+        "the largest score stands where the sum is NaN",
+        "select(softmax.largest, softmax.sum, is_nan(softmax.sum))",
+        "softmax.largest",
     ),
     Mutant::new(
         Index,
@@ -169,8 +183,8 @@ const ROWS_MUTANTS: &[Mutant] = &[
     Mutant::new(
         Formula,
         "the log-sum-exp forgets the largest score",
-        "softmax.largest + log(softmax.sum)",
-        "log(softmax.sum)",
+        "select(largest + log(softmax.sum), MASKED, nothing)",
+        "select(log(softmax.sum), MASKED, nothing)",
     ),
     Mutant::new(
         Tile,
@@ -181,6 +195,13 @@ const ROWS_MUTANTS: &[Mutant] = &[
 ];
 
 const TILED_MUTANTS: &[Mutant] = &[
+    NANS_ARE_NOT_SEEN,
+    Mutant::new(
+        Formula,
+        "the largest score stands where the sum is NaN",
+        "select(largest[r], sum, is_nan(sum))",
+        "largest[r]",
+    ),
     Mutant::new(
         Barrier,
         "the next slice is staged before the last is read",
@@ -284,7 +305,7 @@ impl KernelDefinition for AttentionForward {
                 name: "subgroup",
                 file: "attention_forward_subgroup.wgsl",
                 text: include_str!("../../shaders/attention_forward_subgroup.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
+                pieces: &[&piece::VISIBLE, &piece::NAN, &piece::ATTENTION_MASK, &piece::SUBGROUP_EIGHT],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: Some(8),
                 supports: |parameters| {
@@ -329,8 +350,15 @@ impl KernelDefinition for AttentionForward {
                     Mutant::new(
                         Mask,
                         "masked keys keep a weight",
-                        "select(vec4<f32>(0.0), exp(scores - largest), scores > vec4<f32>(INVISIBLE))",
+                        "select(vec4<f32>(0.0), exp(scores - largest), are_visible(scores))",
                         "exp(scores - largest)",
+                    ),
+                    NANS_ARE_NOT_SEEN,
+                    Mutant::new(
+                        Formula,
+                        "the largest score stands where the sum is NaN",
+                        "select(softmax.largest, softmax.sum, is_nan(softmax.sum))",
+                        "softmax.largest",
                     ),
                     Mutant::new(
                         Formula,
@@ -356,7 +384,7 @@ impl KernelDefinition for AttentionForward {
                 name: "tiled",
                 file: "attention_forward_tiled.wgsl",
                 text: include_str!("../../shaders/attention_forward_tiled.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                pieces: &[&piece::VISIBLE, &piece::NAN, &piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
                 preference: Preference::Only(AdapterKind::Hardware),
                 subgroup_width: None,
                 supports: Parameters::check_vec4,
@@ -369,7 +397,7 @@ impl KernelDefinition for AttentionForward {
                 name: "tiled_general",
                 file: "attention_forward_tiled.wgsl",
                 text: include_str!("../../shaders/attention_forward_tiled.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
+                pieces: &[&piece::VISIBLE, &piece::NAN, &piece::ATTENTION_MASK, &piece::ATTENTION_TILE],
                 preference: Preference::Only(AdapterKind::Hardware),
                 subgroup_width: None,
                 supports: |parameters| parameters.shape().check(),
@@ -390,7 +418,7 @@ impl KernelDefinition for AttentionForward {
                 name: "rows",
                 file: "attention_forward_rows.wgsl",
                 text: include_str!("../../shaders/attention_forward_rows.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK],
+                pieces: &[&piece::VISIBLE, &piece::NAN, &piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| {
@@ -406,7 +434,7 @@ impl KernelDefinition for AttentionForward {
                 name: "general",
                 file: "attention_forward_rows.wgsl",
                 text: include_str!("../../shaders/attention_forward_rows.wgsl"),
-                pieces: &[&piece::ATTENTION_MASK],
+                pieces: &[&piece::VISIBLE, &piece::NAN, &piece::ATTENTION_MASK],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| {
@@ -483,7 +511,11 @@ impl KernelDefinition for AttentionForward {
                     Operand::Output(shape.query_rows() as usize),
                     Operand::Output(2 * shape.query_rows() as usize),
                 ];
-                Case::new(setup.name, parameters, operands, Tolerance::new(2e-6 * setup.magnitudes.value, 2e-6))
+                let has_nan = setup.nan.is_some();
+                Case {
+                    has_nan,
+                    ..Case::new(setup.name, parameters, operands, Tolerance::new(2e-6 * setup.magnitudes.value, 2e-6))
+                }
             })
             .collect()
     }

@@ -9,6 +9,7 @@
 //! 0.001, and so would every weight be.
 
 use super::attention_shape::{AttentionShape, INVISIBLE_SCORE, MASKED_SCORE, RowView};
+use super::softmax::overflows;
 use crate::tape::{Real, Wide};
 
 /// The rows of an operand that is read.
@@ -83,15 +84,17 @@ fn add_scaled<W: Wide>(sum: &mut [W], factor: W, row: &[W]) {
     }
 }
 
-/// `p[j] = factor * exp(scores[j] - largest)` in place; a score that counts as masked gives 0.
+/// `p[j] = factor * exp(scores[j] - largest)` in place; a score that counts as masked gives 0, and one that is NaN gives
+/// NaN.
 fn weights_in_place<W: Wide>(scores: &mut [W], largest: W, factor: W) {
     for score in scores {
-        *score = if *score > W::of(INVISIBLE_SCORE) { (*score - largest).exp() * factor } else { W::of(0.0) };
+        *score = if *score <= W::of(INVISIBLE_SCORE) { W::of(0.0) } else { (*score - largest).exp() * factor };
     }
 }
 
 /// Attention output `[B, H, Tq, D]`, log-sum-exp `[B, H, Tq]`, and `softmax_statistics [2, B, H, Tq]`: the largest score
-/// `m`, then `l = sum(exp(s - m))`. A query that sees nothing gives the output 0, log-sum-exp and `m` -2^127, and `l` 0.
+/// `m`, then `l = sum(exp(s - m))`. A query that sees nothing gives the output 0, log-sum-exp and `m` -2^127, and `l` 0. One
+/// that sees a score that is NaN or +inf gives NaN everywhere.
 pub fn forward<S: Real>(
     shape: &AttentionShape,
     query: &Rows<'_, S>,
@@ -111,17 +114,20 @@ pub fn forward<S: Real>(
             // Rounded as it is stored, since the sum belongs to what the backward passes read.
             let largest = S::narrow(scores.iter().copied().fold(masked, S::Wide::max));
             weights_in_place(scores, largest.wide(), one);
-            let sum: S::Wide = scores.iter().copied().sum();
+            let sum: S::Wide = match overflows::<S>(largest.wide()) {
+                true => S::Wide::of(f64::NAN),
+                false => scores.iter().copied().sum(),
+            };
             let mut context = vec![zero; shape.head_dim as usize];
             let at = statistics_index(shape, batch, head, row);
             (log_sum_exp[at], softmax_statistics[at]) = (S::narrow(masked), S::narrow(masked));
             softmax_statistics[rows + at] = S::narrow(sum);
-            if sum > zero {
+            if sum != zero {
                 for (index, &weight) in scores.iter().enumerate() {
                     add_scaled(&mut context, weight / sum, values.row(index, shape.head_dim as usize));
                 }
                 log_sum_exp[at] = S::narrow(largest.wide() + sum.ln());
-                softmax_statistics[at] = largest;
+                softmax_statistics[at] = if sum.is_nan() { S::narrow(sum) } else { largest };
             }
             output.store(batch, head, row, &context);
         }
@@ -129,6 +135,7 @@ pub fn forward<S: Real>(
 }
 
 /// `row_statistics [B, H, Tq, 4]`: `m`, `1 / l` (0 where the query sees nothing), `delta = output_gradient . output`, 0.
+/// Where `l` is NaN, delta is 0: `1 / l` says enough, and masked keys, whose weights are 0, stay clear of it.
 pub fn row_statistics<S: Real>(
     shape: &AttentionShape,
     output: &Rows<'_, S>,
@@ -143,9 +150,12 @@ pub fn row_statistics<S: Real>(
             for row in 0..shape.query_length {
                 let gradient = output_gradient.row(batch, head, row, shape.head_dim);
                 let context = output.row(batch, head, row, shape.head_dim);
-                let delta: S::Wide = gradient.iter().zip(&context).map(|(&a, &b)| a * b).sum();
                 let at = statistics_index(shape, batch, head, row);
                 let (largest, sum) = (softmax_statistics[at], softmax_statistics[rows + at].wide());
+                let delta: S::Wide = match sum.is_nan() {
+                    true => zero,
+                    false => gradient.iter().zip(&context).map(|(&a, &b)| a * b).sum(),
+                };
                 let inverse_sum = S::narrow(if sum == zero { zero } else { one / sum });
                 let of_row = [largest, inverse_sum, S::narrow(delta), S::narrow(zero)];
                 row_statistics[4 * at..4 * at + 4].copy_from_slice(&of_row);
@@ -437,6 +447,34 @@ mod tests {
         assert_close(&gradients.query, &[0.0; 4]);
         assert_close(&gradients.key, &[-0.5, 0.5]);
         assert_close(&gradients.value, &[1.5, 0.5]);
+    }
+
+    #[test]
+    fn a_nan_reaches_the_queries_that_see_it_and_the_keys_that_they_see() {
+        // Scores are products of the query 1 or 0 with the key: NaN, +-inf, or 0 * inf = NaN.
+        let (nan, infinity) = (f64::NAN, f64::INFINITY);
+        for (query, key, broken) in [
+            ([1.0, 1.0, 1.0], [nan, 1.0, 1.0], [true, true, true]),
+            ([1.0, 1.0, 1.0], [1.0, nan, 1.0], [false, true, true]),
+            ([1.0, 1.0, 1.0], [1.0, 1.0, nan], [false, false, true]),
+            ([1.0, nan, 1.0], [1.0, 1.0, 1.0], [false, true, false]),
+            ([1.0, 0.0, -1.0], [1.0, infinity, 1.0], [false, true, false]),
+            ([1.0, 1.0, -1.0], [-infinity, infinity, 1.0], [false, true, true]),
+            ([1.0, 1.0, 1.0], [1.0, -infinity, 1.0], [false, false, false]),
+        ] {
+            let attention = column(&query, &key, &[1.0, 2.0, 3.0], true);
+            let Results { output, log_sum_exp, softmax_statistics } = attention.forward();
+            let gradients = attention.backward();
+            for (row, broken) in broken.into_iter().enumerate() {
+                let found = [output[row], log_sum_exp[row], softmax_statistics[row], softmax_statistics[3 + row]];
+                assert!(found.iter().all(|value| value.is_nan() == broken), "{query:?} {key:?} row {row}: {found:?}");
+                assert!(gradients.query[row].is_nan() || !broken, "{query:?} {key:?} row {row}");
+            }
+            // The weights of the last broken query reach its own key, and none behind it.
+            let reach = broken.iter().rposition(|&broken| broken).map_or(0, |row| row + 1);
+            assert!(gradients.value[reach..].iter().all(|value| value.is_finite()), "{query:?} {key:?}");
+            assert!(reach == 0 || gradients.value[reach - 1].is_nan(), "{query:?} {key:?}");
+        }
     }
 
     #[test]

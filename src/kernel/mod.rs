@@ -103,6 +103,7 @@ pub mod piece {
     piece!(MATMUL, "matmul.wgsl");
     piece!(MATMUL_SCALAR, "matmul_scalar.wgsl");
     piece!(MATMUL_VEC4, "matmul_vec4.wgsl");
+    piece!(NAN, "nan.wgsl");
     piece!(SCALAR_VALUES, "scalar_values.wgsl");
     piece!(SERIAL_REDUCTION, "serial_reduction.wgsl");
     piece!(SPLIT_MAXIMUM, "split_maximum.wgsl");
@@ -127,6 +128,7 @@ pub mod piece {
         &MATMUL,
         &MATMUL_SCALAR,
         &MATMUL_VEC4,
+        &NAN,
         &SCALAR_VALUES,
         &SERIAL_REDUCTION,
         &SPLIT_MAXIMUM,

@@ -4,7 +4,10 @@
 use super::causal_mask::visible_keys;
 use super::loop_limit;
 use super::piece;
-use super::softmax::{INVISIBLE, Scores, weight_bounds};
+use super::softmax::{
+    INVISIBLE, NAN_IS_NOT_SEEN, NAN_TOTAL_IS_NOTHING, NANS_ARE_NOT_SEEN, Scores, UNSEEN_STAYS_ZERO, overflows,
+    weight_bounds,
+};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Mask, Rescale, Tile};
@@ -20,7 +23,8 @@ crate::kernel_parameters! {
     /// Operands: `x`, `y`, both `[batches, query_length, key_length]` and contiguous. `y = softmax(scale * x)` over the
     /// keys that a query sees; weights of other keys are 0. With `causal` = 1, query i sees key j iff
     /// `j <= i + key_length - query_length` (bottom-right alignment); with 0, it sees all. A scaled score at or below
-    /// [`INVISIBLE`] is not seen either.
+    /// [`INVISIBLE`] is not seen either. A visible score that is NaN or +inf makes all weights of its row NaN, as the
+    /// same softmax of written masks does.
     pub struct Parameters {
         batches: u32,
         query_length: u32,
@@ -96,6 +100,10 @@ const BOTH_MUTANTS: &[Mutant] = &[
         "greatest = max(greatest, params.scale * x[first + key]);",
         "greatest = max(greatest, -x[first + key]);",
     ),
+    NAN_IS_NOT_SEEN,
+    NAN_TOTAL_IS_NOTHING,
+    UNSEEN_STAYS_ZERO,
+    Mutant::new(Mask, "masked keys have the weight 0 beside a NaN", "var weight = unseen;", "var weight = 0.0;"),
 ];
 
 /// Up to a workgroup of invocations for each result; runs everything, everywhere.
@@ -109,6 +117,7 @@ const SHARED: Design<Parameters> = Design {
         &piece::SPLIT_SUM,
         &piece::SPLIT_MAXIMUM,
         &piece::VISIBLE,
+        &piece::NAN,
         &piece::VISIBLE_KEYS,
     ],
     preference: Preference::Any,
@@ -123,7 +132,7 @@ const SHARED: Design<Parameters> = Design {
 /// The same text with one invocation for each result.
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
-    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SERIAL_REDUCTION, &piece::VISIBLE, &piece::VISIBLE_KEYS],
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SERIAL_REDUCTION, &piece::VISIBLE, &piece::NAN, &piece::VISIBLE_KEYS],
     preference: Preference::Only(AdapterKind::Software),
     supports: |parameters| split_reduction::walks(Sharing::Serial, parameters.key_length, 1, 3),
     constants: |parameters| split_reduction::constants(Sharing::Serial, parameters.key_length, 1),
@@ -149,7 +158,7 @@ impl KernelDefinition for ScaledMaskedSoftmax {
                 name: "rows",
                 file: "scaled_masked_softmax_rows.wgsl",
                 text: include_str!("../../shaders/scaled_masked_softmax_rows.wgsl"),
-                pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE, &piece::VISIBLE_KEYS],
+                pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE, &piece::NAN, &piece::VISIBLE_KEYS],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: None,
                 supports: Parameters::in_fours,
@@ -193,6 +202,9 @@ impl KernelDefinition for ScaledMaskedSoftmax {
                         "sums *= exp(maxima - greatest);",
                         "sums *= 1.0;",
                     ),
+                    NANS_ARE_NOT_SEEN,
+                    NAN_TOTAL_IS_NOTHING,
+                    UNSEEN_STAYS_ZERO,
                     Mutant::new(Formula, "scores are not scaled", "params.scale * x[first + quad]", "x[first + quad]"),
                     Mutant::new(
                         Mask,
@@ -221,13 +233,16 @@ impl KernelDefinition for ScaledMaskedSoftmax {
             for (weight, score) in weights.iter_mut().zip(scores) {
                 *weight = if score <= S::Wide::of(INVISIBLE) { zero } else { (score - greatest).exp() };
             }
-            let total: S::Wide = weights[..seen].iter().copied().sum();
+            let total: S::Wide = match overflows::<S>(greatest) {
+                true => S::Wide::of(f64::NAN),
+                false => weights[..seen].iter().copied().sum(),
+            };
             let (visible, hidden) = y[all].split_at_mut(seen);
             for (y, weight) in visible.iter_mut().zip(&weights) {
-                // Where nothing is visible, weight and total are both 0.
+                // Where nothing is visible, weight and total are both 0. A total that is NaN makes all NaN.
                 *y = S::narrow(if total == zero { zero } else { *weight / total });
             }
-            hidden.fill(S::narrow(zero));
+            hidden.fill(S::narrow(if total == zero { zero } else { zero / total }));
         }
     }
 
@@ -256,6 +271,20 @@ impl KernelDefinition for ScaledMaskedSoftmax {
                 cases.push(case(parameters, scores));
             }
         }
+        for (query_length, key_length, causal, scale) in
+            [(20, 20, 1, 0.5), (18, 25, 1, -1.0), (25, 18, 1, 1.0), (18, 68, 0, 0.5)]
+        {
+            let parameters = Parameters { batches: 2, query_length, key_length, causal, scale };
+            cases.push(case(parameters, Scores::WithNan).with_nan());
+        }
+        // Twice the largest f32.
+        let parameters = Parameters { batches: 1, query_length: 3, key_length: 4, causal: 1, scale: 2.0 };
+        let mut overflowing = case(parameters, Scores::Shifted).with_nan();
+        if let Operand::Input(x) = &mut overflowing.operands[0] {
+            (x[4], x[5], x[11]) = (-f32::MAX, f32::MAX, -f32::MAX);
+        }
+        overflowing.name = "scores that overflow".into();
+        cases.push(overflowing);
         cases
     }
 }
@@ -317,6 +346,27 @@ mod tests {
         let parameters = Parameters { causal: 0, ..parameters };
         let y = run_twin::<ScaledMaskedSoftmax>(&parameters, &[x, vec![f64::NAN; 8]]).remove(1);
         assert!(y.chunks(2).all(|row| (row[0] - 0.25).abs() < 1e-12 && (row[1] - 0.75).abs() < 1e-12), "{y:?}");
+    }
+
+    #[test]
+    fn a_nan_makes_the_rows_nan_that_see_it_and_no_others() {
+        let (nan, infinity, largest) = (f64::NAN, f64::INFINITY, f64::from(f32::MAX));
+        for (x, broken) in [
+            ([nan, 0.0, 0.0, 0.0], [true, false]),
+            ([0.0, nan, 0.0, 0.0], [false, false]),
+            ([0.0, 0.0, nan, 0.0], [false, true]),
+            ([0.0, 0.0, 0.0, nan], [false, true]),
+            ([0.0, infinity, 0.0, infinity], [false, true]),
+            ([infinity, 0.0, 0.0, 0.0], [true, false]),
+            ([-infinity, 0.0, -infinity, 0.0], [false, false]),
+            ([largest, 0.0, 0.0, 0.0], [false, false]),
+        ] {
+            let parameters = Parameters { batches: 1, query_length: 2, key_length: 2, causal: 1, scale: 2.0 };
+            let y = run_twin::<ScaledMaskedSoftmax>(&parameters, &[x.to_vec(), vec![f64::NAN; 4]]).remove(1);
+            for (row, broken) in y.chunks(2).zip(broken) {
+                assert!(row.iter().all(|weight| weight.is_nan() == broken), "{x:?}: {y:?}");
+            }
+        }
     }
 
     #[test]

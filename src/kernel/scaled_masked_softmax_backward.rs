@@ -181,7 +181,12 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
     }
 
     fn cases() -> Vec<Case> {
-        shapes().into_iter().map(case).collect()
+        let mut cases: Vec<Case> = shapes().into_iter().map(case).collect();
+        for (query_length, key_length, causal) in [(12, 12, 1), (9, 33, 1), (7, 4, 1), (5, 68, 0)] {
+            let parameters = Parameters { batches: 2, query_length, key_length, causal, scale: 0.5 };
+            cases.push(case_with_nan(case(parameters), key_length));
+        }
+        cases
     }
 }
 
@@ -199,6 +204,16 @@ fn case(parameters: Parameters) -> Case {
         vec![Operand::Input(y), Operand::Input(dy), Operand::Output(count)],
         Tolerance::new(1e-6, 2e-6),
     )
+}
+
+/// The case with every third query's weights NaN, also those of hidden keys, as the softmax makes them: the gradients of
+/// scores that are masked stay 0.
+fn case_with_nan(mut case: Case, key_length: u32) -> Case {
+    if let Operand::Input(y) = &mut case.operands[0] {
+        y.chunks_exact_mut(key_length as usize).step_by(3).for_each(|weights| weights.fill(f32::NAN));
+    }
+    case.name += " with NaN";
+    case.with_nan()
 }
 
 #[cfg(test)]

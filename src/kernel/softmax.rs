@@ -20,7 +20,7 @@ pub const INVISIBLE: f64 = MASKED / 2.0;
 
 crate::kernel_parameters! {
     /// Operands: `x`, `y`, both `[outer, length, inner]` and contiguous. Scores at or below [`INVISIBLE`] get weight 0;
-    /// where nothing is visible, all weights are 0.
+    /// where nothing is visible, all weights are 0. A score that is NaN or +inf makes all weights NaN.
     pub struct Parameters {
         outer: u32,
         length: u32,
@@ -37,6 +37,31 @@ impl Parameters {
         self.results() * u64::from(self.length)
     }
 }
+
+/// A mutant for the designs that ask [`piece::VISIBLE`] of one score at a time.
+pub(super) const NAN_IS_NOT_SEEN: Mutant = Mutant::new(
+    Mask,
+    "a score that is NaN is not seen",
+    "bitcast<u32>(score) - INVISIBLE > INVISIBLE_RANGE",
+    "score > bitcast<f32>(INVISIBLE)",
+);
+/// The same for those that ask it of four.
+pub(super) const NANS_ARE_NOT_SEEN: Mutant = Mutant::new(
+    Mask,
+    "scores that are NaN are not seen",
+    "bitcast<vec4<u32>>(scores) - vec4<u32>(INVISIBLE) > vec4<u32>(INVISIBLE_RANGE)",
+    "scores > vec4<f32>(bitcast<f32>(INVISIBLE))",
+);
+/// A mutant of the softmaxes that write their weights.
+pub(super) const NAN_TOTAL_IS_NOTHING: Mutant = Mutant::new(
+    Formula,
+    "a sum that is NaN counts as nothing",
+    "select(1.0 / total, 0.0, total == 0.0)",
+    "select(0.0, 1.0 / total, total > 0.0)",
+);
+/// Another, of the weights that it writes where a score is not seen.
+pub(super) const UNSEEN_STAYS_ZERO: Mutant =
+    Mutant::new(Formula, "what is not seen has the weight 0 beside a NaN", "select(0.0, total, is_nan(total))", "0.0");
 
 /// Mutants of `softmax.wgsl`, however many invocations share a result.
 const BOTH_MUTANTS: &[Mutant] = &[
@@ -62,15 +87,18 @@ const BOTH_MUTANTS: &[Mutant] = &[
     Mutant::new(
         Mask,
         "masked scores are seen",
-        "const INVISIBLE: f32 = -8.507059173023462e37;",
-        "const INVISIBLE: f32 = -3e38;",
+        "const INVISIBLE: u32 = 0xfe800000u;",
+        "const INVISIBLE: u32 = 0xff000001u;",
     ),
     Mutant::new(
         Mask,
-        "very negative scores are taken for masked ones",
-        "const INVISIBLE: f32 = -8.507059173023462e37;",
-        "const INVISIBLE: f32 = -1e9;",
+        "scores near -1e30 are taken for masked ones",
+        "0xfe800000u; // the bits of -2^126\nconst INVISIBLE_RANGE: u32 = 0x01000000u;",
+        "0xf1000000u;\nconst INVISIBLE_RANGE: u32 = 0x0e800000u;",
     ),
+    NAN_IS_NOT_SEEN,
+    NAN_TOTAL_IS_NOTHING,
+    UNSEEN_STAYS_ZERO,
 ];
 
 /// Up to a workgroup of invocations for each result; runs everything, everywhere.
@@ -84,6 +112,7 @@ const SHARED: Design<Parameters> = Design {
         &piece::SPLIT_SUM,
         &piece::SPLIT_MAXIMUM,
         &piece::VISIBLE,
+        &piece::NAN,
     ],
     preference: Preference::Any,
     subgroup_width: None,
@@ -107,7 +136,7 @@ const SHARED: Design<Parameters> = Design {
 /// The same text with one invocation for each result.
 const SERIAL: Design<Parameters> = Design {
     name: "serial",
-    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SERIAL_REDUCTION, &piece::VISIBLE],
+    pieces: &[&piece::LINEAR_WORKGROUP, &piece::SERIAL_REDUCTION, &piece::VISIBLE, &piece::NAN],
     preference: Preference::Only(AdapterKind::Software),
     supports: |p| split_reduction::walks(Sharing::Serial, p.length, p.inner, 3),
     constants: |p| split_reduction::constants(Sharing::Serial, p.length, p.inner),
@@ -138,6 +167,11 @@ pub(super) fn weight_bounds(scores: &[f64], of_score: impl Fn(f64) -> f64) -> Ve
     weights.into_iter().map(|(weight, error)| weight / total * (error + common)).collect()
 }
 
+/// Whether a row's greatest score, computed exactly, is +inf as the designs store it: then inf - inf makes the row NaN.
+pub(super) fn overflows<S: Real>(greatest: S::Wide) -> bool {
+    S::narrow(greatest).wide() == -S::Wide::NEG_INFINITY
+}
+
 pub struct Softmax;
 
 impl KernelDefinition for Softmax {
@@ -151,7 +185,7 @@ impl KernelDefinition for Softmax {
                 name: "columns",
                 file: "softmax_columns.wgsl",
                 text: include_str!("../../shaders/softmax_columns.wgsl"),
-                pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE],
+                pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE, &piece::NAN],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: None,
                 supports: |parameters| columns_in_fours(parameters.length, parameters.inner),
@@ -186,8 +220,21 @@ impl KernelDefinition for Softmax {
                     Mutant::new(
                         Mask,
                         "masked scores are seen",
-                        "const INVISIBLE: f32 = -8.507059173023462e37;",
-                        "const INVISIBLE: f32 = -3e38;",
+                        "const INVISIBLE: u32 = 0xfe800000u;",
+                        "const INVISIBLE: u32 = 0xff000001u;",
+                    ),
+                    NANS_ARE_NOT_SEEN,
+                    Mutant::new(
+                        Formula,
+                        "a sum that is NaN counts as nothing",
+                        "select(1.0 / total, zero, total == zero)",
+                        "select(zero, 1.0 / total, total > zero)",
+                    ),
+                    Mutant::new(
+                        Formula,
+                        "what is not seen has the weight 0 beside a NaN",
+                        "select(zero, total, are_nan(total))",
+                        "zero",
                     ),
                 ]],
             },
@@ -195,7 +242,7 @@ impl KernelDefinition for Softmax {
                 name: "rows",
                 file: "softmax_rows.wgsl",
                 text: include_str!("../../shaders/softmax_rows.wgsl"),
-                pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE],
+                pieces: &[&piece::LINEAR_INDEX, &piece::VISIBLE, &piece::NAN],
                 preference: Preference::Only(AdapterKind::Software),
                 subgroup_width: None,
                 supports: |parameters| rows_in_fours(parameters.length, parameters.inner),
@@ -218,9 +265,12 @@ impl KernelDefinition for Softmax {
                     Mutant::new(
                         Mask,
                         "masked scores are seen",
-                        "const INVISIBLE: f32 = -8.507059173023462e37;",
-                        "const INVISIBLE: f32 = -3e38;",
+                        "const INVISIBLE: u32 = 0xfe800000u;",
+                        "const INVISIBLE: u32 = 0xff000001u;",
                     ),
+                    NANS_ARE_NOT_SEEN,
+                    NAN_TOTAL_IS_NOTHING,
+                    UNSEEN_STAYS_ZERO,
                     Mutant::new(
                         Tile,
                         "rows past the end are written",
@@ -271,7 +321,7 @@ impl KernelDefinition for Softmax {
             }
             for (y, weights) in y[all].chunks_exact_mut(inner).zip(weights.chunks_exact(inner)) {
                 for column in 0..inner {
-                    // Where nothing is visible, weight and total are both 0.
+                    // Where nothing is visible, weight and total are both 0. A total that is NaN makes all NaN.
                     y[column] = S::narrow(if total[column] == zero { zero } else { weights[column] / total[column] });
                 }
             }
@@ -306,6 +356,9 @@ impl KernelDefinition for Softmax {
             for (outer, length, inner) in [(9, 12, 1), (5, 33, 1), (2, 5, 8), (2, 70, 3)] {
                 cases.push(case(outer, length, inner, scores));
             }
+        }
+        for (outer, length, inner) in [(18, 12, 1), (18, 33, 1), (19, 5, 8), (18, 70, 3), (2, 1, 1)] {
+            cases.push(case(outer, length, inner, Scores::WithNan).with_nan());
         }
         cases
     }
@@ -365,6 +418,32 @@ pub(super) enum Scores {
     NearMinus1e30,
     /// Spread over +-1e4.
     Wide,
+    /// A row each with a NaN of either sign first, last, between, beside masked scores, among them, everywhere, with +inf,
+    /// with -inf, which is masked, and with none of them.
+    WithNan,
+}
+
+/// How the first `length` of a row's scores are spoilt for [`Scores::WithNan`], by the number of the row.
+fn spoil(row: usize, scores: &mut [f32]) {
+    let sign = if row.is_multiple_of(2) { f32::NAN } else { -f32::NAN };
+    let (middle, last) = (scores.len() / 2, scores.len() - 1);
+    match row % 9 {
+        0 => scores[0] = sign,
+        1 => scores[last] = sign,
+        2 => scores[middle] = sign,
+        3 => {
+            scores.iter_mut().step_by(2).for_each(|score| *score = MASKED as f32);
+            scores[last] = sign;
+        }
+        4 => {
+            scores.fill(f32::NEG_INFINITY);
+            scores[middle] = sign;
+        }
+        5 => scores.fill(sign),
+        6 => scores[middle] = f32::INFINITY,
+        7 => scores[middle] = f32::NEG_INFINITY,
+        _ => {}
+    }
 }
 
 impl Scores {
@@ -387,8 +466,12 @@ impl Scores {
                 Self::NearMinus30000 => value - 3e4,
                 Self::NearMinus1e30 => -1e30 * (1.0 + f32::from(index % 3 == 0)),
                 Self::Wide => value * 2500.0,
+                Self::WithNan => value,
             })
             .collect();
+        if matches!(self, Self::WithNan) {
+            values.chunks_exact_mut(length).enumerate().for_each(|(row, scores)| spoil(row, scores));
+        }
         if matches!(self, Self::Masked) {
             values[..length * rows.div_ceil(3)].fill(masked);
         }
@@ -430,11 +513,31 @@ mod tests {
             (vec![MASKED, -1e30, MASKED], vec![0.0, 1.0, 0.0]),
             (vec![MASKED, INVISIBLE], vec![0.0, 0.0]),
             (vec![1e4, MASKED], vec![1.0, 0.0]),
+            (vec![1.0, f64::NEG_INFINITY], vec![1.0, 0.0]),
+            (vec![f64::NEG_INFINITY, f64::NEG_INFINITY], vec![0.0, 0.0]),
         ] {
             let found = softmax(1, x.len() as u32, 1, &x);
             for (found, expected) in found.iter().zip(&expected) {
                 assert!((found - expected).abs() < 1e-12, "{x:?}: {found} against {expected}");
             }
+        }
+    }
+
+    #[test]
+    fn a_score_that_is_nan_or_infinite_makes_every_weight_nan() {
+        let (nan, infinity) = (f64::NAN, f64::INFINITY);
+        for x in [
+            vec![nan],
+            vec![nan, 1.0, 2.0],
+            vec![1.0, -nan],
+            vec![MASKED, nan, MASKED],
+            vec![-infinity, nan],
+            vec![nan, nan],
+            vec![1.0, infinity],
+            vec![infinity, infinity, MASKED],
+        ] {
+            let found = softmax(1, x.len() as u32, 1, &x);
+            assert!(found.iter().all(|weight| weight.is_nan()), "{x:?}: {found:?}");
         }
     }
 

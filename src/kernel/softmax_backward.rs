@@ -209,7 +209,7 @@ impl KernelDefinition for SoftmaxBackward {
     }
 
     fn cases() -> Vec<Case> {
-        shapes()
+        let mut cases: Vec<Case> = shapes()
             .into_iter()
             .map(|(outer, length, inner)| {
                 let parameters = Parameters { outer, length, inner };
@@ -225,8 +225,34 @@ impl KernelDefinition for SoftmaxBackward {
                     Tolerance::new(5e-7, 2e-6),
                 )
             })
-            .collect()
+            .collect();
+        for (outer, length, inner) in [(9, 12, 1), (9, 33, 1), (9, 5, 8), (2, 70, 3)] {
+            cases.push(case_with_nan(outer, length, inner));
+        }
+        cases
     }
+}
+
+/// Weights that are NaN first, last, or all along, as a softmax makes them, and in between rows that have none.
+fn case_with_nan(outer: u32, length: u32, inner: u32) -> Case {
+    let parameters = Parameters { outer, length, inner };
+    let (count, row) = (parameters.count() as usize, (length * inner) as usize);
+    let mut y: Vec<f32> = normal(10, 0, count, 1.0).into_iter().map(|value| value.abs() / length as f32).collect();
+    for (number, weights) in y.chunks_exact_mut(row).enumerate() {
+        match number % 4 {
+            0 => weights[0] = f32::NAN,
+            1 => weights[row - 1] = -f32::NAN,
+            2 => weights.fill(f32::NAN),
+            _ => {}
+        }
+    }
+    Case::new(
+        format!("outer={outer} length={length} inner={inner} with NaN seed=10"),
+        parameters,
+        vec![Operand::Input(y), Operand::Input(normal(10, 1, count, 1.0)), Operand::Output(count)],
+        Tolerance::new(5e-7, 2e-6),
+    )
+    .with_nan()
 }
 
 #[cfg(test)]

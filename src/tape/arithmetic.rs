@@ -48,6 +48,7 @@ pub trait Wide:
     fn abs(self) -> Self;
     fn exp(self) -> Self;
     fn is_finite(self) -> bool;
+    fn is_nan(self) -> bool;
     fn ln(self) -> Self;
     fn max(self, other: Self) -> Self;
     fn min(self, other: Self) -> Self;
@@ -112,6 +113,9 @@ macro_rules! wide {
             }
             fn is_finite(self) -> bool {
                 self.is_finite()
+            }
+            fn is_nan(self) -> bool {
+                self.is_nan()
             }
             fn ln(self) -> Self {
                 self.ln()

@@ -76,6 +76,8 @@ pub struct Case {
     /// In the order of the shader's bindings from 1 on.
     pub operands: Vec<Operand>,
     pub tolerance: Tolerance,
+    /// Whether the reference has NaN: the design must have it in the same elements. Elsewhere a reference must be finite.
+    pub has_nan: bool,
 }
 
 impl Case {
@@ -85,7 +87,14 @@ impl Case {
         operands: Vec<Operand>,
         tolerance: Tolerance,
     ) -> Self {
-        Self { name: name.into(), parameters: Arc::new(parameters), operands, tolerance }
+        Self { name: name.into(), parameters: Arc::new(parameters), operands, tolerance, has_nan: false }
+    }
+
+    /// Says that the reference has NaN, which a case must do that means it.
+    #[must_use]
+    pub fn with_nan(mut self) -> Self {
+        self.has_nan = true;
+        self
     }
 }
 

@@ -5,7 +5,7 @@ use super::reduce::around;
 use crate::kernel::{softmax as kernel, softmax_backward as backward_kernel};
 
 /// `y = exp(x - max) / sum(exp(x - max))` along an axis. Values at or below -2^126 are invisible: their weight is
-/// exactly 0, and where nothing is visible all weights are.
+/// exactly 0, and where nothing is visible all weights are. One that is NaN or +inf makes all weights NaN.
 #[derive(Clone, Debug)]
 pub struct Softmax {
     pub axis: usize,
