@@ -1,5 +1,6 @@
 //! The program from outside: what it prints, what it leaves behind, and how it ends.
 
+mod attention;
 mod bad_input;
 mod commands;
 mod faults;

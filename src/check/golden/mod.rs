@@ -3,6 +3,7 @@
 //! Nothing passes by default: an output that is not compared, a tensor that is used for nothing, a reference that is not
 //! finite where the file does not say so, and an op that is not built are all findings.
 
+mod bugs;
 mod compare;
 mod file;
 mod model;
@@ -109,6 +110,7 @@ pub async fn check(path: &Path, runs: &Runs) -> Result<FileReport, GoldenError> 
     let findings = match file.op.as_str() {
         "gpt" => model::evaluate(&mut file, runs).await?,
         "gpt_train" => training::evaluate(&mut file, runs).await?,
+        "attention_bugs" => bugs::compute(&mut file, runs).await?,
         "lr_schedule" => schedule::evaluate(&mut file)?,
         _ => named::evaluate(&mut file, runs).await?,
     };
