@@ -108,13 +108,16 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         }
     };
     print(&tokens, &mut written);
-    model
+    let generated = model
         .generate(&prompt, arguments.max_new_tokens, (&sampling, 0), |token| {
             tokens.push(token);
             print(&tokens, &mut written);
         })
         .await?;
     written?;
+    if let Some(remark) = &generated.remark {
+        warn(format_args!("note: {remark}"));
+    }
     std::io::stdout().write_all(b"\n")?;
     Ok(Outcome::Fine)
 }

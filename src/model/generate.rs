@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::config::GptConfig;
 use super::forward::{ForwardBuffers, ModelError, forward_segment, parameter_buffers};
+use super::gpt::BuildError;
 use super::sampling::{Sampling, SamplingError};
 use crate::gpu::{Gpu, Pipelines};
 use crate::graph::{Reuse, Rewrites, TapeBuilder};
@@ -46,6 +47,14 @@ pub struct TextModel<'a> {
     pub forward: Forward,
     pub gpu: Option<&'a Arc<Gpu>>,
     pub rewrites: Rewrites,
+}
+
+/// Text that was drawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Generated {
+    pub tokens: Vec<u32>,
+    /// What a reader of the text must know of how it was drawn.
+    pub remark: Option<String>,
 }
 
 /// The model planned for exactly so many tokens.
@@ -113,7 +122,8 @@ impl TextModel<'_> {
 
     /// Continues `prompt` by `count` tokens, handing each out as it is drawn. `stream` tells samples of one seed apart.
     /// Only the last tokens that the context holds are seen, and nothing behind the text: a model that would look at
-    /// what the row is filled up with runs at exactly the length of the text, planned anew for each.
+    /// what the row is filled up with runs at exactly the length of the text, planned anew for each. One that cannot,
+    /// since its attention refuses other lengths than the context, sees token 0 there, and a remark says so.
     ///
     /// # Errors
     /// Settings that cannot draw, an empty prompt, damaged weights, or what the device reported.
@@ -123,29 +133,42 @@ impl TextModel<'_> {
         count: usize,
         (sampling, stream): (&Sampling, u64),
         mut drawn: impl FnMut(u32),
-    ) -> Result<Vec<u32>, GenerationError> {
+    ) -> Result<Generated, GenerationError> {
         sampling.validate()?;
         let mut tokens = prompt.to_vec();
         let mut exact: Option<ExactLength> = None;
+        let mut remark = None;
         for _ in 0..count {
             let seen = &tokens[tokens.len().saturating_sub(self.config.context_length)..];
-            let logits = match (&exact, self.padded_logits(seen).await?) {
-                (None, (logits, false)) => logits,
-                _ => {
-                    let model = match exact.take() {
-                        Some(model) if model.length == seen.len() => model,
-                        _ => self.exact(seen.len()).await?,
-                    };
-                    let logits = model.last_logits(seen, self.config.vocabulary_size).await?;
-                    exact = Some(model);
-                    logits
+            let (padded, looks_behind) = self.padded_logits(seen).await?;
+            let logits = if looks_behind && remark.is_none() {
+                let planned = match exact.take().filter(|model| model.length == seen.len()) {
+                    Some(model) => Ok(model),
+                    None => self.exact(seen.len()).await,
+                };
+                match planned {
+                    Ok(model) => {
+                        let logits = model.last_logits(seen, self.config.vocabulary_size).await?;
+                        exact = Some(model);
+                        logits
+                    }
+                    Err(GenerationError::Model(ModelError::Build(BuildError::Script(error)))) => {
+                        remark = Some(format!(
+                            "the model sees what stands behind the text and does not run without it ({error}): \
+                             token 0 was put there"
+                        ));
+                        padded
+                    }
+                    Err(error) => return Err(error),
                 }
+            } else {
+                padded
             };
             let token = sampling.draw(&logits, stream, tokens.len())?;
             tokens.push(token);
             drawn(token);
         }
-        Ok(tokens.split_off(prompt.len()))
+        Ok(Generated { tokens: tokens.split_off(prompt.len()), remark })
     }
 }
 

@@ -484,10 +484,13 @@ impl<'a> Run<'a> {
         let tokenizer = &self.text.tokenizer;
         let start = tokenizer.id("\n").unwrap_or(0);
         let sampling = Sampling { temperature: SAMPLE_TEMPERATURE, top_k: None, seed: self.settings.seed };
-        let tokens = self.trainer.sample(&[start], self.settings.sample_length, &sampling).await?;
-        let text = tokenizer.decode(&tokens);
+        let sample = self.trainer.sample(&[start], self.settings.sample_length, &sampling).await?;
+        let text = tokenizer.decode(&sample.tokens);
         self.samples.append(self.trainer.step(), &text)?;
         observer.notice(&format!("sample at step {}:\n{text}", self.trainer.step()));
+        if let Some(remark) = &sample.remark {
+            observer.notice(&format!("of this sample: {remark}"));
+        }
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use crate::kernel::gradient_norm;
 use crate::model::causality::{Causality, CausalityProbe, together};
 use crate::model::config::GptConfig;
 use crate::model::forward::ModelError;
-use crate::model::generate::{Forward, GenerationError, TextModel};
+use crate::model::generate::{Forward, Generated, GenerationError, TextModel};
 use crate::model::sampling::Sampling;
 use crate::tape::{BufferId, ExecutionError, Executor, PendingStatus, StatusReader, TapeError, available_bytes};
 
@@ -379,7 +379,7 @@ impl Trainer {
     ///
     /// # Errors
     /// As [`TextModel::generate`].
-    pub async fn sample(&self, prompt: &[u32], count: usize, sampling: &Sampling) -> Result<Vec<u32>, TrainerError> {
+    pub async fn sample(&self, prompt: &[u32], count: usize, sampling: &Sampling) -> Result<Generated, TrainerError> {
         self.text_model()
             .generate(prompt, count, (sampling, self.step), |_| {})
             .await
