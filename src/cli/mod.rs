@@ -1,5 +1,6 @@
 //! The command line: arguments, what is printed, exit codes. All the work is done below.
 
+mod attention;
 mod device;
 mod environment;
 mod faults;
@@ -44,6 +45,8 @@ pub struct Arguments {
 enum Command {
     /// Train a GPT and write samples, a loss curve, metrics and checkpoints
     Train(Box<train::Arguments>),
+    /// Print an attention file to start from, or list those there are and the ops they may use
+    Attention(attention::Arguments),
     /// Continue a prompt with a trained model
     Generate(generate::Arguments),
     /// Check every kernel, design and case against its CPU twin, element by element
@@ -86,6 +89,7 @@ pub fn main() -> ExitCode {
             Command::Train(arguments) => train::run(*arguments, faults).await,
             Command::TraceAttention => sandbox::run().map(|()| Outcome::Fine),
             _ if !faults.is_empty() => bail!("{faults}: faults are planted in headlight train only"),
+            Command::Attention(arguments) => attention::run(&arguments),
             Command::Generate(arguments) => generate::run(arguments).await,
             Command::Parity(arguments) => parity::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,

@@ -125,12 +125,22 @@ const MINE: &str = "def attention(x, q, k, v, ops, cfg):
 
 #[test]
 fn a_script_that_cannot_be_used_is_refused_in_one_line_and_leaves_nothing_behind() {
-    let long = format!("def attention(x, q, k, v, ops, cfg):\n    return {}q{}\n", "(".repeat(200_000), ")".repeat(200_000));
+    let long =
+        format!("def attention(x, q, k, v, ops, cfg):\n    return {}q{}\n", "(".repeat(200_000), ")".repeat(200_000));
     for (source, expected) in [
-        ("def attention(x, q, k, v, ops, cfg):\n    return ops.bmm(q, k)\n", "bad.star:2:12: attention returned"),
-        ("def attention(x, q, k, v, ops, cfg):\n    return ops.relx(q)\n", "bad.star:2:12: ops has no relx; did you mean ops.relu?"),
+        (
+            "def attention(x, q, k, v, ops, cfg):\n    return ops.split_heads(q, 3)\n",
+            "bad.star:2:12: split_heads: 3 heads do not",
+        ),
+        (
+            "def attention(x, q, k, v, ops, cfg):\n    return ops.relx(q)\n",
+            "bad.star:2:12: ops has no relx; did you mean ops.relu?",
+        ),
         ("def attention(x, q, k, v, ops, cfg)\n    return q\n", "bad.star:1:"),
-        ("def attention(x, q, k, v, ops, cfg):\n    return max(range(2000000000))\n", "bad.star: it was stopped after 1.5 s"),
+        (
+            "def attention(x, q, k, v, ops, cfg):\n    return max(range(2000000000))\n",
+            "bad.star: it was stopped after 1.5 s",
+        ),
         ("x = [0] * 300000000\n", "bad.star: it was stopped: it needs more than the 256 MiB"),
         (
             "def attention(x, q, k, v, ops, cfg):\n    s = 'a'\n    for i in range(60):\n        s = s + s\n    return q\n",
@@ -149,10 +159,7 @@ fn a_script_that_cannot_be_used_is_refused_in_one_line_and_leaves_nothing_behind
             "bad.star:3:13: add: attention calls more than 10000 ops",
         ),
         (&long, "bad.star: it was stopped: it is nested too deeply"),
-        (
-            "def attention(x, q, k, v, ops, cfg):\n    w = ops.parameter('w', [q.shape[1]])\n    return q\n",
-            "",
-        ),
+        ("def attention(x, q, k, v, ops, cfg):\n    w = ops.parameter('w', [q.shape[1]])\n    return q\n", ""),
     ] {
         let room = Room::new();
         room.write("bad.star", source);

@@ -1,0 +1,65 @@
+//! `headlight attention`: the files that come with the program, and what a file may use.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use super::Outcome;
+use crate::script::{BUGS, Builtin, GALLERY, REFERENCE, ops};
+use crate::train::attention_choice::read_script;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The file to print, such as reference, relu or bugs/no_scale; without one, all are listed
+    name: Option<String>,
+    /// Print the ops that a file may use
+    #[arg(long, conflicts_with = "name")]
+    ops: bool,
+}
+
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let text = match &arguments.name {
+        Some(name) => read_script(&format!("builtin:{name}"))?.source,
+        None if arguments.ops => op_list(),
+        None => file_list(),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+/// Every file with the first sentence of its comment.
+fn file_list() -> String {
+    let mut text = String::from(
+        "Attention files. `headlight attention NAME > mine.star` gives you one to edit, `headlight train --attention \
+         mine.star`\ntrains with it, `headlight check mine.star` holds it against the reference.\n",
+    );
+    let mut group = |title: &str, prefix: &str, files: &[Builtin]| {
+        let _ = writeln!(text, "\n{title}");
+        for file in files {
+            let _ =
+                writeln!(text, "  {:<28}{}", format!("{prefix}{}", file.name), first_sentence(&file.script().source));
+        }
+    };
+    group("what every model runs", "", std::slice::from_ref(REFERENCE));
+    group("others that train", "", GALLERY);
+    group("mistakes, to be found", "bugs/", BUGS);
+    text
+}
+
+/// The first sentence of the comment that a file begins with.
+fn first_sentence(source: &str) -> String {
+    let comment = source.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
+    let comment = comment.collect::<Vec<_>>().join(" ");
+    let end = comment.find(". ").or_else(|| comment.find(": ")).unwrap_or(comment.len());
+    comment[..end].trim_end_matches('.').to_string()
+}
+
+fn op_list() -> String {
+    let mut text = String::from(
+        "attention(x, q, k, v, ops, cfg) gets [B, T, d] and returns [B, T, d]; cfg has d, heads, d_head, context, layer.\n\
+         Tensors have .shape and .ndim, and + - * / @ < <= > >= == != & | as in NumPy. math has sqrt, exp, log, pow, pi, e, inf.\n\n",
+    );
+    for op in ops::table() {
+        let _ = writeln!(text, "ops.{}\n    {}", op.signature(), op.summary);
+    }
+    text
+}
