@@ -48,6 +48,13 @@ pub struct SourceSpan {
     pub column: u32,
 }
 
+impl std::fmt::Display for SourceSpan {
+    /// `FILE:LINE`
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:{}", self.file, self.line)
+    }
+}
+
 /// A differentiable operation: its shape rule, its domain, its gradient rule and its lowering.
 pub trait Op: std::fmt::Debug + Send + Sync + std::any::Any {
     /// The name that plans and errors use.
@@ -106,6 +113,7 @@ pub struct Graph {
     /// Put before the label of each new node.
     scope: String,
     category: Option<Category>,
+    span: Option<SourceSpan>,
 }
 
 impl Graph {
@@ -121,6 +129,12 @@ impl Graph {
     /// Outputs of nodes added from now on are booked under this category; `None` for [`Category::Activation`].
     pub fn set_category(&mut self, category: Option<Category>) {
         self.category = category;
+    }
+
+    /// Nodes added from now on come from this place of a script; `None` for those of the program itself. Gradients come
+    /// from none.
+    pub fn set_span(&mut self, span: Option<SourceSpan>) {
+        self.span = span;
     }
 
     /// Adds an op with one output.
@@ -145,7 +159,7 @@ impl Graph {
             outputs,
             label,
             category: self.category.unwrap_or(Category::Activation),
-            span: None,
+            span: self.span.clone(),
         });
         Ok(self.nodes.len() - 1)
     }
