@@ -10,6 +10,7 @@ use web_time::Instant;
 
 use super::output::say;
 use crate::graph::RewriteReport;
+use crate::model::GptConfig;
 use crate::train::metrics::MetricsRecord;
 use crate::train::run::Observer;
 use crate::train::text::TrainingText;
@@ -66,19 +67,36 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// What became of attention, in one line.
-pub fn attention_line(reports: &[RewriteReport]) -> String {
-    let refused: Vec<String> = reports
-        .iter()
-        .filter_map(|report| report.outcome.as_ref().err().map(|reason| format!("{}: {reason}", report.label)))
-        .collect();
-    let layers = reports.len();
-    match (reports.iter().find_map(|report| report.outcome.as_ref().ok()), refused.is_empty()) {
-        (Some(&"attention"), true) => format!("attention: fused, in all {layers} layers"),
-        (Some(kernel), true) => format!("attention: naive, with {kernel} between the products, in all {layers} layers"),
-        (_, false) => format!("attention: as written where it could not be fused: {}", refused.join("; ")),
-        (None, true) => "attention: none".into(),
+/// What became of the attention of a model, in one line. Layers with the same reason are told together.
+pub fn attention_line(config: &GptConfig, reports: &[RewriteReport]) -> String {
+    let file = match &config.attention {
+        Some(edited) => format!("{}, ", edited.script.file),
+        None => String::new(),
+    };
+    let layers = config.layers;
+    let mut refusals: Vec<(&str, usize)> = Vec::new();
+    for reason in reports.iter().filter_map(|report| report.outcome.as_ref().err()) {
+        match refusals.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, count)) => *count += 1,
+            None => refusals.push((reason, 1)),
+        }
     }
+    let fused = reports.iter().find_map(|report| report.outcome.as_ref().ok());
+    if refusals.is_empty() {
+        return match fused {
+            Some(&"attention") => format!("attention: {file}fused, in all {layers} layers"),
+            Some(kernel) => {
+                format!("attention: {file}naive, with {kernel} between the products, in all {layers} layers")
+            }
+            None => format!("attention: {file}as written in all {layers} layers: there is no softmax to fuse"),
+        };
+    }
+    let reasons = refusals.iter().map(|(reason, count)| match *count {
+        count if count == layers => format!("in all {layers} layers: {reason}"),
+        1 => format!("in 1 layer: {reason}"),
+        count => format!("in {count} of {layers} layers: {reason}"),
+    });
+    format!("attention: {file}as written, not fused, {}", reasons.collect::<Vec<_>>().join("; "))
 }
 
 impl Observer for Progress {
@@ -96,7 +114,7 @@ impl Observer for Progress {
         for remark in config.attention.iter().flat_map(|edited| &edited.remarks) {
             say(remark);
         }
-        say(attention_line(&trainer.program.rewrites));
+        say(attention_line(config, &trainer.program.rewrites));
         let references = &text.references;
         say(format_args!("text: {} tokens to train on, {} held out", text.training.len(), text.validation.len()));
         say(format_args!(

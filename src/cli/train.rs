@@ -172,8 +172,8 @@ async fn print_plan(settings: &Settings, faults: &Faults, tracer: &Arc<dyn Trace
     let (gpu, line) = open(settings, faults).await?;
     faults.check_steps(0, 0)?;
     let profile = gpu.as_ref().map(|gpu| &gpu.profile);
-    let program = build_program(&program_spec(settings, config), profile, Reuse::Pooled)?;
-    let attention = attention_line(&program.rewrites);
+    let program = build_program(&program_spec(settings, config.clone()), profile, Reuse::Pooled)?;
+    let attention = attention_line(&config, &program.rewrites);
     let plan = print_tape(&program.tape);
     let graph = &program.graph_text;
     let printed = format!("# {line}\n# {attention}\n\n# graph of a micro-step, forward and backward\n{graph}\n{plan}");
