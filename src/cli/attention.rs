@@ -26,7 +26,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Every file with the first sentence of its comment.
+/// Every file with what it does.
 fn file_list() -> String {
     let mut text = String::from(
         "Attention files. `headlight attention NAME > mine.star` gives you one to edit, `headlight train --attention \
@@ -35,22 +35,13 @@ fn file_list() -> String {
     let mut group = |title: &str, prefix: &str, files: &[Builtin]| {
         let _ = writeln!(text, "\n{title}");
         for file in files {
-            let _ =
-                writeln!(text, "  {:<28}{}", format!("{prefix}{}", file.name), first_sentence(&file.script().source));
+            let _ = writeln!(text, "  {:<28}{}", format!("{prefix}{}", file.name), file.summary);
         }
     };
     group("what every model runs", "", std::slice::from_ref(REFERENCE));
     group("others that train", "", GALLERY);
     group("mistakes, to be found", "bugs/", BUGS);
     text
-}
-
-/// The first sentence of the comment that a file begins with.
-fn first_sentence(source: &str) -> String {
-    let comment = source.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
-    let comment = comment.collect::<Vec<_>>().join(" ");
-    let end = comment.find(". ").or_else(|| comment.find(": ")).unwrap_or(comment.len());
-    comment[..end].trim_end_matches('.').to_string()
 }
 
 fn op_list() -> String {

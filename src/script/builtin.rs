@@ -7,6 +7,8 @@ use super::Script;
 pub struct Builtin {
     /// Without `.star`.
     pub name: &'static str,
+    /// What it does, in a few words.
+    pub summary: &'static str,
     source: &'static str,
 }
 
@@ -17,24 +19,43 @@ impl Builtin {
 }
 
 macro_rules! files {
-    ($folder:literal: $($name:literal),+ $(,)?) => {
-        &[$(Builtin { name: $name, source: include_str!(concat!("../../assets/attention/", $folder, $name, ".star")) }),+]
+    ($folder:literal: $($name:literal $summary:literal,)+) => {
+        &[$(Builtin {
+            name: $name,
+            summary: $summary,
+            source: include_str!(concat!("../../assets/attention/", $folder, $name, ".star")),
+        }),+]
     };
 }
 
 /// The attention of every model that has no other.
-pub const REFERENCE: &Builtin =
-    &Builtin { name: "reference", source: include_str!("../../assets/attention/reference.star") };
+pub const REFERENCE: &Builtin = &Builtin {
+    name: "reference",
+    summary: "causal multi-head attention",
+    source: include_str!("../../assets/attention/reference.star"),
+};
 
 /// Other attentions that train.
 pub const GALLERY: &[Builtin] = files!["":
-    "alibi", "cosine", "learned_temperature", "no_projection", "relu", "shared_qk", "window",
+    "alibi" "scores fall with the distance, in each head by another slope",
+    "cosine" "scores are cosines times a learned factor",
+    "learned_temperature" "each head learns how sharply it looks",
+    "no_projection" "query, key and value are the input itself",
+    "relu" "no softmax: weights are what is positive of the scores",
+    "shared_qk" "queries are keys as well",
+    "window" "each position sees the last 16 only",
 ];
 
 /// Mistakes, each with the diagnosis that `check` gives it.
 pub const BUGS: &[Builtin] = files!["bugs/":
-    "infinity_times_zero", "leaks_one_token", "mask_after_softmax", "missing_transpose", "no_row_maximum", "no_scale",
-    "scale_too_small", "wrong_axis",
+    "infinity_times_zero" "a mask of minus infinity times 0",
+    "leaks_one_token" "each position sees the next one",
+    "mask_after_softmax" "the mask comes after the softmax",
+    "missing_transpose" "the keys are not transposed",
+    "no_row_maximum" "a softmax by hand, without the largest score taken off",
+    "no_scale" "scores are not divided by sqrt(d_head)",
+    "scale_too_small" "scores are divided by d_head squared",
+    "wrong_axis" "the softmax runs down the columns",
 ];
 
 /// The file of a name: `reference`, one of the gallery, or `bugs/NAME`.
