@@ -54,3 +54,23 @@ fn op_list() -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guide_lists_every_op_and_every_file() {
+        let guide = include_str!("../../docs/attention.md");
+        for op in ops::table() {
+            let row = format!("| `ops.{}` | {} |", op.signature(), op.summary);
+            assert!(guide.contains(&row), "docs/attention.md lacks the row\n{row}");
+        }
+        for (prefix, files) in [("", GALLERY), ("bugs/", BUGS)] {
+            for Builtin { name, summary, .. } in files {
+                let row = format!("| [`{prefix}{name}`](../assets/attention/{prefix}{name}.star) | {summary} |");
+                assert!(guide.contains(&row), "docs/attention.md lacks the row\n{row}");
+            }
+        }
+    }
+}
