@@ -55,6 +55,7 @@ fn trace_layer(
     let mut globals =
         GlobalsBuilder::extended_by(&[LibraryExtension::Print, LibraryExtension::Map, LibraryExtension::Filter]);
     math::add(&mut globals);
+    globals.set(rewriting::TRUTH, operators::TruthValue);
     for operator in OPERATORS {
         globals.set(&operator.function(), operators::OperatorValue { symbol: operator.symbol.into() });
     }

@@ -9,7 +9,7 @@ use starlark::values::{NoSerialize, ProvidesStaticType, StarlarkPagable, Starlar
 
 use super::functions::argument;
 use super::recorder::{Place, Recorder};
-use super::tensor::TensorValue;
+use super::tensor::{NO_TRUTH, TensorValue};
 use crate::script::ops::{self, OpError};
 
 /// An operator and the op it is for tensors.
@@ -89,6 +89,34 @@ impl<'v> StarlarkValue<'v> for OperatorValue {
             tensor = Recorder::call(not, vec![operand], place).map_err(starlark::Error::new_native)?;
         }
         Ok(heap.alloc(tensor))
+    }
+}
+
+/// The function that conditions go through.
+#[derive(Debug, Allocative, ProvidesStaticType, NoSerialize, StarlarkPagable)]
+pub struct TruthValue;
+
+starlark_simple_value!(TruthValue);
+
+impl fmt::Display for TruthValue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("truth")
+    }
+}
+
+#[starlark_value(type = "function")]
+impl<'v> StarlarkValue<'v> for TruthValue {
+    fn invoke(
+        &self,
+        _: Value<'v>,
+        arguments: &Arguments<'v, '_>,
+        evaluator: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let asked = arguments.positional1(evaluator.heap())?;
+        match TensorValue::from_value(asked) {
+            None => Ok(asked),
+            Some(_) => Err(starlark::Error::new_native(OpError(NO_TRUTH.into()))),
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Makes a script one that Starlark runs as Python would: `@`, which Starlark does not have, and operators that Starlark
 //! hands on without telling where they stand.
 //!
-//! `a @ b` becomes `a % b`, which binds as tightly. `x += y` becomes `x = x + (y)`, and `-x` becomes `(0-x)`. Places in
-//! the rewritten text are told as places in the script.
+//! `a @ b` becomes `a % b`, which binds as tightly. `x += y` becomes `x = x + (y)`, `-x` becomes `(0-x)`, and what is asked
+//! for its truth, as in `if x`, goes through a function that refuses tensors. Places in the rewritten text are told as
+//! places in the script.
 
 use starlark::syntax::AstModule;
-use starlark::syntax::ast::{AssignOp, AssignTargetP, AstExpr, AstLiteral, AstStmt, ExprP, StmtP};
+use starlark::syntax::ast::{AssignOp, AssignTargetP, AstExpr, AstLiteral, AstStmt, BinOp, ExprP, StmtP};
 
 use super::super::{Script, ScriptError};
 use super::{dialect, located};
@@ -47,8 +48,10 @@ pub fn rewrite(script: &Script) -> Result<Rewritten, ScriptError> {
     let ast = parsed.map_err(|error| located(script, &rewritten, &error))?;
     let mut edits = Vec::new();
     collect_assignments(ast.statement(), &rewritten.text, &mut edits);
+    collect_conditions(ast.statement(), &mut edits);
     ast.statement().visit_expr(|expression| collect_signs(expression, &mut edits));
-    edits.sort_by_key(|edit| (edit.begin, edit.end));
+    // Of edits at one place, what ends an inner part stands before what begins an outer one; the sort keeps their order.
+    edits.sort_by_key(|edit| edit.begin);
     rewritten.apply(&edits);
     Ok(rewritten)
 }
@@ -125,13 +128,36 @@ fn collect_assignments(statement: &AstStmt, source: &str, edits: &mut Vec<Edit>)
         && matches!(target.node, AssignTargetP::Identifier(_))
         && let Some(sign) = sign(*operator)
     {
-        let [target_begin, target_end] = [target.span.begin(), target.span.end()].map(|at| at.get() as usize);
-        let [begin, end] = [value.span.begin(), value.span.end()].map(|at| at.get() as usize);
-        let name = &source[target_begin..target_end];
-        edits.push(Edit { begin: target_end, end: begin, text: format!(" = {name} {sign} (") });
-        edits.push(Edit { begin: end, end, text: ")".into() });
+        let [begin, end] = [target.span.begin(), target.span.end()].map(|at| at.get() as usize);
+        let value_begin = value.span.begin().get() as usize;
+        let name = &source[begin..end];
+        // Parentheses around the value are part of the statement and not of the value.
+        let token = format!("{sign}=");
+        if let Some(at) = source[end..value_begin].find(&token) {
+            let at = end + at;
+            edits.push(Edit { begin: at, end: at + token.len(), text: format!("= {name} {sign} (") });
+            let end = source[..statement.span.end().get() as usize].trim_end().len();
+            edits.push(Edit { begin: end, end, text: ")".into() });
+        }
     }
     statement.visit_stmt(|inner| collect_assignments(inner, source, edits));
+}
+
+/// The function that every truth is asked of.
+pub const TRUTH: &str = "__truth__";
+
+/// Asks the truth of an expression by way of [`TRUTH`].
+fn ask(expression: &AstExpr, edits: &mut Vec<Edit>) {
+    let [begin, end] = [expression.span.begin(), expression.span.end()].map(|at| at.get() as usize);
+    edits.push(Edit { begin, end: begin, text: format!("{TRUTH}(") });
+    edits.push(Edit { begin: end, end, text: ")".into() });
+}
+
+fn collect_conditions(statement: &AstStmt, edits: &mut Vec<Edit>) {
+    if let StmtP::If(condition, _) | StmtP::IfElse(condition, _) = &statement.node {
+        ask(condition, edits);
+    }
+    statement.visit_stmt(|inner| collect_conditions(inner, edits));
 }
 
 fn collect_signs(expression: &AstExpr, edits: &mut Vec<Edit>) {
@@ -141,6 +167,12 @@ fn collect_signs(expression: &AstExpr, edits: &mut Vec<Edit>) {
         let [begin, end] = [expression.span.begin(), expression.span.end()].map(|at| at.get() as usize);
         edits.push(Edit { begin, end: begin + 1, text: "(0-".into() });
         edits.push(Edit { begin: end, end, text: ")".into() });
+    }
+    match &expression.node {
+        ExprP::Not(operand) => ask(operand, edits),
+        ExprP::If(parts) => ask(&parts.0, edits),
+        ExprP::Op(left, BinOp::And | BinOp::Or, right) => [left, right].into_iter().for_each(|side| ask(side, edits)),
+        _ => {}
     }
     expression.visit_expr(|inner| collect_signs(inner, edits));
 }

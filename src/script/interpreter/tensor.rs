@@ -10,6 +10,10 @@ use starlark::values::{Heap, NoSerialize, ProvidesStaticType, StarlarkPagable, S
 use super::recorder::Recorder;
 use crate::script::TensorId;
 
+/// Why a tensor is neither true nor false.
+pub const NO_TRUTH: &str =
+    "a tensor has no values while the function is traced, so it is neither true nor false: use ops.where, & and |";
+
 #[derive(Clone, Debug, Allocative, ProvidesStaticType, NoSerialize, StarlarkPagable)]
 pub struct TensorValue {
     pub id: TensorId,
@@ -40,12 +44,9 @@ impl<'v> StarlarkValue<'v> for TensorValue {
         vec!["shape".into(), "ndim".into()]
     }
 
-    /// Python asks for this in `if`, `and`, `not`: there is no answer before the tensor has values, and no way to say so
-    /// but to fail the trace.
+    /// `bool(x)` and `any([x])` ask for this, and take no error.
     fn to_bool(&self) -> bool {
-        Recorder::refuse(
-            "a tensor has no truth value while the function is traced: use ops.where, ops.logical_and, ops.logical_not",
-        );
+        Recorder::refuse(NO_TRUTH);
         true
     }
 }
