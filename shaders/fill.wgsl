@@ -1,10 +1,12 @@
-// y[i] = value
+// y[i] = value + i * step
 //
-// One invocation owns one vec4. Lanes past `count` keep what they held, so the padding is never written.
+// One invocation owns one vec4. Lanes past `count` keep what they held, so the padding is never written. Assumes a count
+// whose numbers f32 holds exactly where the step is not 0; where it is, every element is `value` itself, infinity too.
 
 struct Params {
     count: u32,
     value: f32,
+    step: f32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -23,11 +25,11 @@ fn main(
     if first >= params.count {
         return;
     }
-    let result = vec4<f32>(params.value);
+    let numbers = first + vec4<u32>(0u, 1u, 2u, 3u);
+    let result = params.value + params.step * vec4<f32>(numbers);
     if first + 4u <= params.count {
         y[index] = result;
     } else {
-        let lanes = vec4<u32>(first, first + 1u, first + 2u, first + 3u) < vec4<u32>(params.count);
-        y[index] = select(y[index], result, lanes);
+        y[index] = select(y[index], result, numbers < vec4<u32>(params.count));
     }
 }

@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_part_ends_where_a_buffer_would_be_written_again() {
         let launch = |buffer: BufferId| {
-            let parameters = fill::Parameters { count: 1, value: 0.0 };
+            let parameters = fill::Parameters { count: 1, value: 0.0, step: 0.0 };
             let design = fill::KERNEL.choose(&parameters, &Profile::webgpu_defaults());
             Launch::new(&fill::KERNEL, design, parameters, vec![BufferWindow { buffer, offset: 0, bytes: 16 }], "fill")
         };

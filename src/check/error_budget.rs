@@ -79,6 +79,7 @@ const FLOORS: &[(&str, Floor)] = &[
     ("gradient_norm", ROOTS),
     ("layer_norm", ROOTS),
     ("scaled_masked_softmax", EXPONENTIALS),
+    ("select", MOVES),
     ("softmax", EXPONENTIALS),
     ("unary", FUNCTIONS),
 ];

@@ -192,7 +192,7 @@ impl<'a> Lowering<'a> {
         view
     }
 
-    /// A buffer that only the launches of one node use.
+    /// A buffer of one node beside those of its outputs.
     pub fn scratch(&mut self, node: NodeId, name: &str, elements: usize) -> BufferId {
         let label = format!("{}.{name}", self.graph.nodes[node].label);
         self.tape.transient(label, elements as u64, ElementKind::Real, self.node(node).category)

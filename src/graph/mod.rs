@@ -142,12 +142,7 @@ impl Graph {
     /// As [`Graph::add`].
     pub fn add_node(&mut self, op: Arc<dyn Op>, inputs: &[Value]) -> Result<NodeId, GraphError> {
         let types: Vec<&TensorType> = inputs.iter().map(|&input| self.ty(input)).collect();
-        let outputs = op.infer(&types).map_err(|reason| GraphError::Shape {
-            op: op.name(),
-            label: self.scope.clone(),
-            shapes: types.iter().map(|ty| ty.to_string()).collect::<Vec<_>>().join(" x "),
-            reason,
-        })?;
+        let outputs = op.infer(&types).map_err(|reason| self.shape_error(op.name(), inputs, reason))?;
         let label = if self.scope.is_empty() { op.name().into() } else { format!("{}.{}", self.scope, op.name()) };
         self.nodes.push(Node {
             op,
@@ -158,6 +153,12 @@ impl Graph {
             span: self.span.clone(),
         });
         Ok(self.nodes.len() - 1)
+    }
+
+    /// The error of an op whose shape rule these inputs break.
+    fn shape_error(&self, op: &'static str, inputs: &[Value], reason: ShapeError) -> GraphError {
+        let shapes: Vec<String> = inputs.iter().map(|&input| self.ty(input).to_string()).collect();
+        GraphError::Shape { op, label: self.scope.clone(), shapes: shapes.join(" x "), reason }
     }
 
     /// Renames the node of a value.

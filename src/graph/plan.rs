@@ -264,7 +264,7 @@ mod tests {
             .collect();
         builder.begin_segment("step");
         for buffer in buffers {
-            builder.launch(&fill::KERNEL, fill::Parameters { count: 4, value: 1.0 }, &[buffer], "fill");
+            builder.launch(&fill::KERNEL, fill::Parameters { count: 4, value: 1.0, step: 0.0 }, &[buffer], "fill");
         }
         assert_eq!(builder.finish().unwrap().buffers.len(), 3);
     }

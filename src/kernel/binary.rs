@@ -1,8 +1,9 @@
 //! One operation of the element-wise table on two tensors with NumPy's broadcasting: `y = f(a, b)`.
 
+use super::broadcast;
 use super::elementwise::Binary;
 use super::piece;
-use super::strides::{self, Dimensions, Layout, dimensions};
+use super::strides::{self, Dimensions, dimensions};
 use crate::gpu::Constant;
 use crate::tape::MutantKind::{Index, Tile};
 use crate::tape::{
@@ -45,18 +46,6 @@ impl Parameters {
     }
 }
 
-/// The number of a layout in the shader, or why whole vec4 cannot be read from it.
-fn vec4_layout(shape: &Dimensions, strides: &Dimensions, offset: u32) -> Result<u32, String> {
-    let aligned = offset.is_multiple_of(4);
-    match strides::layout(shape, strides) {
-        Layout::Full if aligned => Ok(0),
-        Layout::Block { kept } if aligned && kept.is_multiple_of(4) => Ok(1),
-        Layout::Element { repeated } if repeated.is_multiple_of(4) => Ok(2),
-        Layout::Scalar => Ok(3),
-        other => Err(format!("cannot read whole vec4 of {other:?} from offset {offset}")),
-    }
-}
-
 pub struct BinaryKernel;
 
 impl KernelDefinition for BinaryKernel {
@@ -70,13 +59,13 @@ impl KernelDefinition for BinaryKernel {
                 name: "vec4",
                 file: "binary.wgsl",
                 text: include_str!("../../shaders/binary.wgsl"),
-                pieces: &[&piece::LINEAR_INDEX, &piece::DIVIDE, &piece::ELEMENTWISE],
+                pieces: &[&piece::LINEAR_INDEX, &piece::DIVIDE, &piece::BROADCAST_POSITION, &piece::ELEMENTWISE],
                 preference: Preference::Any,
                 subgroup_width: None,
                 supports: |parameters| {
                     Binary::row_of(parameters.operation)?;
                     for (strides, offset) in parameters.sources() {
-                        vec4_layout(&parameters.shape(), &strides, offset)?;
+                        broadcast::layout(&parameters.shape(), &strides, offset)?;
                     }
                     match parameters.y_offset.is_multiple_of(4) {
                         true => Ok(()),
@@ -87,40 +76,35 @@ impl KernelDefinition for BinaryKernel {
                     // Where `supports` refuses, the text must still stand on its own.
                     let layouts = parameters
                         .sources()
-                        .map(|(strides, offset)| vec4_layout(&parameters.shape(), &strides, offset).unwrap_or(0));
+                        .map(|(strides, offset)| broadcast::layout(&parameters.shape(), &strides, offset).unwrap_or(0));
                     vec![Constant::u32("A_LAYOUT", layouts[0]), Constant::u32("B_LAYOUT", layouts[1])]
                 },
                 generated: apply,
                 workgroups: |parameters| [u64::from(parameters.count).div_ceil(4 * 64), 1, 1],
-                mutants: &[&[
-                    Mutant::new(
-                        Tile,
-                        "the tail is written past its end",
-                        "if first + 4u <= params.count {",
-                        "if first < params.count {",
-                    ),
-                    Mutant::new(
-                        Tile,
-                        "the last vec4 is dropped",
-                        "if first >= params.count {",
-                        "if first + 4u > params.count {",
-                    ),
-                    Mutant::new(
-                        Index,
-                        "a block that is repeated is read past its end",
-                        "return first - divide(first, kept) * kept;",
-                        "return first;",
-                    ),
-                    Mutant::new(
-                        Index,
-                        "an element that is repeated is taken from the wrong place",
-                        "return divide(first, product(",
-                        "return divide(first + 4u, product(",
-                    ),
-                    Mutant::new(Index, "a's offset is forgotten", "params.a_offset + position", "position"),
-                    Mutant::new(Index, "b's offset within a vec4 is forgotten", "b_values[b_at % 4u]", "b_values[0]"),
-                    Mutant::new(Index, "y's offset is forgotten", "params.y_offset / 4u + index", "index"),
-                ]],
+                mutants: &[
+                    broadcast::MUTANTS,
+                    &[
+                        Mutant::new(
+                            Tile,
+                            "the tail is written past its end",
+                            "if first + 4u <= params.count {",
+                            "if first < params.count {",
+                        ),
+                        Mutant::new(
+                            Tile,
+                            "the last vec4 is dropped",
+                            "if first >= params.count {",
+                            "if first + 4u > params.count {",
+                        ),
+                        Mutant::new(
+                            Index,
+                            "a's offset is forgotten",
+                            "params.a_offset + broadcast_position",
+                            "broadcast_position",
+                        ),
+                        Mutant::new(Index, "y's offset is forgotten", "params.y_offset / 4u + index", "index"),
+                    ],
+                ],
             },
             Design {
                 name: "strided",

@@ -24,6 +24,8 @@ pub enum Kinks {
     Nowhere,
     /// Where an element of an input is 0.
     AtZero,
+    /// Where an element of the input of this number is 0.
+    AtZeroIn(usize),
     /// Where two elements that meet are equal.
     AtTies,
     /// Where the largest element along this axis occurs more than once.
@@ -104,6 +106,7 @@ impl fmt::Display for Domain {
                 match kinks {
                     Kinks::Nowhere => Ok(()),
                     Kinks::AtZero => formatter.write_str("; kinks where an element is 0"),
+                    Kinks::AtZeroIn(input) => write!(formatter, "; kinks where an element of input {input} is 0"),
                     Kinks::AtTies => formatter.write_str("; kinks where two elements are equal"),
                     Kinks::AtTiesAlong(axis) => {
                         write!(formatter, "; kinks where the largest along axis {axis} occurs twice")

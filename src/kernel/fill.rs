@@ -1,7 +1,8 @@
-//! A constant in every element: `y[i] = value`.
+//! A constant in every element, or numbers in equal steps: `y[i] = value + i * step`.
 
 use super::piece;
-use crate::tape::MutantKind::{Index, Tile};
+use crate::tape::MutantKind::{Formula, Index, Tile};
+use crate::tape::rounding::OPERATIONS;
 use crate::tape::{
     Case, Cost, Design, Kernel, KernelDefinition, Mutant, Operand, Operands, Preference, Real, Tolerance, Wide,
 };
@@ -10,10 +11,11 @@ use crate::tape::{
 pub static KERNEL: Kernel = Kernel::of::<Fill>();
 
 crate::kernel_parameters! {
-    /// Operands: `y [count]`.
+    /// Operands: `y [count]`. A step of 0 gives `value` itself, whatever it is.
     pub struct Parameters {
         count: u32,
         value: f32,
+        step: f32,
     }
 }
 
@@ -55,13 +57,27 @@ impl KernelDefinition for Fill {
                     "if first >= params.count {",
                     "if first + 4u > params.count {",
                 ),
+                Mutant::new(Formula, "every lane is the first", "vec4<f32>(numbers)", "vec4<f32>(vec4<u32>(first))"),
+                Mutant::new(Formula, "steps are counted in vec4", "let numbers = first +", "let numbers = index +"),
             ]],
         }];
         DESIGNS
     }
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
-        operands.real_mut(0)[..parameters.count as usize].fill(S::narrow(S::Wide::of(parameters.value)));
+        let (value, step) = (S::Wide::of(parameters.value), S::Wide::of(parameters.step));
+        for (index, y) in operands.real_mut(0)[..parameters.count as usize].iter_mut().enumerate() {
+            *y = S::narrow(value + step * S::Wide::of(index as f64));
+        }
+    }
+
+    fn error_bounds(parameters: &Parameters, _: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
+        // Where there are no steps, nothing is rounded.
+        if parameters.step != 0.0 {
+            for (index, bound) in bounds[0][..parameters.count as usize].iter_mut().enumerate() {
+                *bound = OPERATIONS * (parameters.value.abs() + (parameters.step * index as f64).abs());
+            }
+        }
     }
 
     fn cost(parameters: &Parameters) -> Cost {
@@ -69,17 +85,29 @@ impl KernelDefinition for Fill {
     }
 
     fn cases() -> Vec<Case> {
-        [(1, 0.0), (3, -1.5), (4, 1e30), (257, 1.0), (70_003, -0.25)]
-            .into_iter()
-            .map(|(count, value)| {
-                let parameters = Parameters { count: count as u32, value };
-                Case::new(
-                    format!("count={count} value={value}"),
-                    parameters,
-                    vec![Operand::Output(count)],
-                    Tolerance::EXACT,
-                )
-            })
-            .collect()
+        [
+            (1, 0.0, 0.0),
+            (3, -1.5, 0.0),
+            (4, 1e30, 0.0),
+            (257, 1.0, 0.0),
+            (70_003, -0.25, 0.0),
+            // Positions must be whole numbers to the last.
+            (1, 0.0, 1.0),
+            (5, 0.0, 1.0),
+            (257, 0.0, 1.0),
+            (70_003, 0.0, 1.0),
+            (66, -3.0, 0.5),
+        ]
+        .into_iter()
+        .map(|(count, value, step)| {
+            let parameters = Parameters { count: count as u32, value, step };
+            Case::new(
+                format!("count={count} value={value} step={step}"),
+                parameters,
+                vec![Operand::Output(count)],
+                Tolerance::EXACT,
+            )
+        })
+        .collect()
     }
 }

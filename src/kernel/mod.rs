@@ -14,11 +14,13 @@ mod attention_reference;
 mod attention_rows;
 pub mod attention_shape;
 pub mod binary;
+mod broadcast;
 pub mod causal_mask;
 pub mod copy;
 pub mod cross_entropy;
 pub mod cross_entropy_backward;
 pub mod cross_entropy_mean;
+pub mod cumulative_sum;
 pub mod domain;
 pub mod elementwise;
 pub mod embedding;
@@ -35,6 +37,7 @@ pub mod matmul;
 pub mod reduce;
 pub mod scaled_masked_softmax;
 pub mod scaled_masked_softmax_backward;
+pub mod select;
 pub mod softmax;
 pub mod softmax_backward;
 mod split_reduction;
@@ -59,6 +62,7 @@ pub static KERNELS: &[&Kernel] = &[
     &cross_entropy::KERNEL,
     &cross_entropy_backward::KERNEL,
     &cross_entropy_mean::KERNEL,
+    &cumulative_sum::KERNEL,
     &embedding::KERNEL,
     &embedding_backward::KERNEL,
     &fill::KERNEL,
@@ -70,6 +74,7 @@ pub static KERNELS: &[&Kernel] = &[
     &reduce::KERNEL,
     &scaled_masked_softmax::KERNEL,
     &scaled_masked_softmax_backward::KERNEL,
+    &select::KERNEL,
     &softmax::KERNEL,
     &softmax_backward::KERNEL,
     &sum_of_squares::KERNEL,
@@ -89,8 +94,10 @@ pub mod piece {
 
     piece!(ATTENTION_MASK, "attention_mask.wgsl");
     piece!(ATTENTION_TILE, "attention_tile.wgsl");
+    piece!(BROADCAST_POSITION, "broadcast_position.wgsl");
     piece!(DIVIDE, "divide.wgsl");
     piece!(ELEMENTWISE, "elementwise.wgsl");
+    piece!(HOLDS, "holds.wgsl");
     piece!(LINEAR_INDEX, "linear_index.wgsl");
     piece!(LINEAR_WORKGROUP, "linear_workgroup.wgsl");
     piece!(MATMUL, "matmul.wgsl");
@@ -111,8 +118,10 @@ pub mod piece {
     pub static ALL: &[&Piece] = &[
         &ATTENTION_MASK,
         &ATTENTION_TILE,
+        &BROADCAST_POSITION,
         &DIVIDE,
         &ELEMENTWISE,
+        &HOLDS,
         &LINEAR_INDEX,
         &LINEAR_WORKGROUP,
         &MATMUL,

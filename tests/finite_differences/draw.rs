@@ -39,6 +39,17 @@ struct Reader {
     node: usize,
 }
 
+impl Reader {
+    /// The kinks that the value itself meets there.
+    fn kinks(&self) -> Kinks {
+        match self.domain.kinks() {
+            Kinks::AtZeroIn(input) if input == self.input => Kinks::AtZero,
+            Kinks::AtZeroIn(_) => Kinks::Nowhere,
+            kinks => kinks,
+        }
+    }
+}
+
 /// The ops that compute with the elements of a value; views of it are followed to theirs.
 fn readers(graph: &Graph, forward: usize, value: Value) -> Vec<Reader> {
     let mut found = Vec::new();
@@ -64,14 +75,12 @@ pub fn draw(problem: &Problem, kind: Draw) -> Option<Vec<Contents>> {
     let all = || readers.iter().flatten();
     let possible = match kind {
         Draw::Within => true,
-        Draw::NearlyEqual | Draw::Equal => {
-            all().all(|reader| matches!(reader.domain.kinks(), Kinks::Nowhere | Kinks::AtZero))
-        }
-        Draw::NearlyZero | Draw::SomeZero => all().all(|Reader { domain, input, .. }| {
-            domain.kinks() == Kinks::Nowhere
-                && !matches!(domain.defined(*input), Some(Defined::Positive | Defined::NonZero))
+        Draw::NearlyEqual | Draw::Equal => all().all(|reader| matches!(reader.kinks(), Kinks::Nowhere | Kinks::AtZero)),
+        Draw::NearlyZero | Draw::SomeZero => all().all(|reader| {
+            reader.kinks() == Kinks::Nowhere
+                && !matches!(reader.domain.defined(reader.input), Some(Defined::Positive | Defined::NonZero))
         }),
-        Draw::OnKinks | Draw::NearKinks => all().any(|reader| reader.domain.kinks() != Kinks::Nowhere),
+        Draw::OnKinks | Draw::NearKinks => all().any(|reader| reader.kinks() != Kinks::Nowhere),
         Draw::Outside => all()
             .any(|reader| matches!(reader.domain.defined(reader.input), Some(Defined::Positive | Defined::NonZero))),
     };
@@ -129,8 +138,8 @@ fn numbers(kind: Draw, readers: &[Reader], index: usize, count: usize) -> Vec<f6
             let nudge = |at: usize| if kind == Draw::NearKinks { nudges[at] } else { 0.0 };
             for reader in readers {
                 for (at, value) in values.iter_mut().enumerate() {
-                    match reader.domain.kinks() {
-                        Kinks::Nowhere => {}
+                    match reader.kinks() {
+                        Kinks::Nowhere | Kinks::AtZeroIn(_) => {}
                         Kinks::AtZero if is_zero(at, reader.input) => *value = nudge(at),
                         Kinks::AtZero => *value = 0.7,
                         Kinks::AtTies | Kinks::AtTiesAlong(_) => *value = 0.8 + nudge(at),
@@ -165,8 +174,8 @@ fn move_within(values: &mut [f64], reader: &Reader) {
             _ => {}
         }
     }
-    match reader.domain.kinks() {
-        Kinks::Nowhere => {}
+    match reader.kinks() {
+        Kinks::Nowhere | Kinks::AtZeroIn(_) => {}
         Kinks::AtZero => values.iter_mut().for_each(|value| *value += 0.1f64.copysign(*value)),
         // Each operand on a grid of its own, half a step from the other's.
         Kinks::AtTies => {

@@ -182,7 +182,7 @@ pub fn a_domain_that_an_op_does_not_have_is_noticed() -> Result<(), String> {
     {
         claims_too_much(case_of(&cases, &format!("{name} "))?)?;
     }
-    for name in ["power -1 ", "divide", "minimum", "maximum", "less", "less_equal", "equal", "and", "or"] {
+    for name in ["where", "power -1 ", "divide", "minimum", "maximum", "less", "less_equal", "equal", "and", "or"] {
         claims_too_much(case_of(&cases, name)?)?;
     }
     Ok(())
@@ -217,7 +217,7 @@ fn claims_too_much(case: &Case) -> Result<(), String> {
 pub fn a_kink_that_is_none_is_noticed() -> Result<(), String> {
     let cases = cases::every();
     let square = case_of(&cases, "square 1.7 [7]")?;
-    for kinks in [Kinks::AtZero, Kinks::AtTies, Kinks::AtTiesAlong(0)] {
+    for kinks in [Kinks::AtZero, Kinks::AtZeroIn(0), Kinks::AtTies, Kinks::AtTiesAlong(0)] {
         let problem = faulty(square, |op| (op.name() == "square").then_some(Fault::States(Domain::with_kinks(kinks))));
         let problem = problem.ok_or("square is in no case of its name")?;
         if super::statements::is_kinked(square, &problem)? {

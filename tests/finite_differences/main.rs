@@ -29,13 +29,17 @@ type Check = fn() -> Result<(), String>;
 fn main() {
     let arguments = Arguments::from_args();
     let gpu = device::open();
-    let checks: [(&str, Check); 14] = [
+    let checks: [(&str, Check); 15] = [
         ("gradients of every op equal central differences", every_case),
         ("every op is in a case", coverage::every_op_is_in_a_case),
         ("every op may feed every other", dags::every_op_may_feed_every_other),
         ("every random graph has its gradient", dags::every_random_graph_has_its_gradient),
         ("a stated edge or kink is one", statements::a_stated_edge_is_one),
         ("what has no gradient says why", statements::what_has_no_gradient_says_why),
+        (
+            "what is not taken reaches neither result nor gradient",
+            statements::what_is_not_taken_reaches_neither_result_nor_gradient,
+        ),
         ("ids that lie in no order are refused", statements::ids_that_lie_in_no_order_are_refused),
         (
             "a gradient of any op that is one percent off is noticed",

@@ -3,8 +3,8 @@
 use headlight::graph::Domain;
 use headlight::graph::Value;
 use headlight::graph::ops::{
-    Attention, AttentionSpec, BinaryOp, CausalMask, Concat, Constant, CrossEntropy, Embedding, LayerNorm, MatMul,
-    Permute, Reduce, Reduction, Reshape, ScaledMaskedSoftmax, Slice, Softmax, UnaryOp,
+    Attention, AttentionSpec, BinaryOp, CausalMask, Concat, Constant, CrossEntropy, CumulativeSum, Embedding, Index,
+    LayerNorm, MatMul, Permute, Reduce, Reduction, Reshape, ScaledMaskedSoftmax, Select, Slice, Softmax, UnaryOp,
 };
 use headlight::kernel::elementwise::{Binary, Unary};
 
@@ -48,10 +48,35 @@ fn elementwise() -> Vec<Stage> {
             }));
         }
     }
+    for role in ["condition", "a", "b"] {
+        stages.push(stage(format!("where {role}"), move |weaver, x| {
+            let shapes = [broadcast(weaver, x), weaver.shape(x)];
+            let others = shapes.map(|shape| weaver.operand(&shape));
+            // As a learner writes it: a comparison picks.
+            let compared = if role == "condition" { x } else { others[0] };
+            let shape = weaver.shape(compared);
+            let bound = weaver.operand(&shape);
+            let condition = weaver.put(BinaryOp { operation: Binary::Less }, &[compared, bound])?;
+            let inputs = match role {
+                "condition" => [condition, others[0], others[1]],
+                "a" => [condition, x, others[1]],
+                _ => [condition, others[1], x],
+            };
+            weaver.put(Select, &inputs)
+        }));
+    }
     stages.push(stage("constant", |weaver, x| {
         let shape = weaver.shape(x);
         let constant = weaver.put(Constant { shape, value: 0.7 }, &[])?;
         weaver.put(BinaryOp { operation: Binary::Multiply }, &[constant, x])
+    }));
+    stages.push(stage("index", |weaver, x| {
+        let x = at_least(weaver, x, 1)?;
+        let shape = broadcast(weaver, x);
+        let shape = if shape.is_empty() { vec![1] } else { shape };
+        let axis = weaver.below(shape.len());
+        let positions = weaver.put(Index { shape, axis }, &[])?;
+        weaver.put(BinaryOp { operation: Binary::Subtract }, &[x, positions])
     }));
     stages
 }
@@ -78,6 +103,12 @@ fn along_an_axis() -> Vec<Stage> {
         stages.push(stage(format!("reduce {reduction:?}"), move |weaver, x| {
             let (x, axis) = axis(weaver, x)?;
             weaver.put(Reduce { axis, reduction }, &[x])
+        }));
+    }
+    for reverse in [false, true] {
+        stages.push(stage(format!("cumsum reverse={reverse}"), move |weaver, x| {
+            let (x, axis) = axis(weaver, x)?;
+            weaver.put(CumulativeSum { axis, reverse }, &[x])
         }));
     }
     stages.push(stage("softmax", |weaver, x| {

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use headlight::graph::ops::{
     AttentionSpec, add, attention, binary, cross_entropy, embedding, input, layer_norm, multiply, permute, reshape,
-    scaled_masked_softmax, slice, softmax,
+    scaled_masked_softmax, select, slice, softmax,
 };
 use headlight::graph::{Domain, Graph, GraphError, Kinks, Reuse, TensorType, Value, differentiate, print_graph};
 use headlight::kernel::elementwise::Binary;
+use headlight::tape::Contents;
 
-use super::case::Case;
+use super::case::{Case, real};
 use super::cases;
 use super::compare::{Difference, compare, contents};
 use super::draw::Draw;
@@ -160,9 +161,49 @@ fn refusal(
     }
 }
 
+/// The side that `where` does not take may be NaN or infinite, and so may the gradient of the side that it takes.
+pub fn what_is_not_taken_reaches_neither_result_nor_gradient() -> Result<(), String> {
+    let case = Case {
+        name: "where".into(),
+        leaves: real(&[&[2, 2], &[3, 2, 2], &[2]]),
+        near: false,
+        build: Box::new(|g, x| select(g, x[0], x[1], x[2])),
+    };
+    let problem = case.problem()?;
+    let planned = Planned::new(&problem, Reuse::Pooled)?;
+    let (taken, not) = (1.5, f64::NAN);
+    let condition = vec![1.0, 0.0, -2.0, 0.0];
+    // The second column is never taken from a, the first never from b.
+    let a = [taken, not].repeat(6);
+    let mut weights = vec![1.0; 12];
+    let run = |weights: &[f64]| {
+        let given = [condition.clone(), a.clone(), vec![f64::INFINITY, 0.5], weights.to_vec()];
+        planned.write(&given.map(Contents::Real));
+        planned.run()
+    };
+    let finite = run(&weights);
+    let expected = [vec![6.0 * taken + 6.0 * 0.5], vec![0.0; 4], [1.0, 0.0].repeat(6), vec![0.0, 6.0]];
+    if finite != expected {
+        return Err(format!("{finite:?} where {expected:?} was expected"));
+    }
+    weights[0] = f64::INFINITY;
+    let gradient_of_b = run(&weights).remove(3);
+    match gradient_of_b == [0.0, 6.0] {
+        true => Ok(()),
+        false => Err(format!("an infinite gradient of a makes {gradient_of_b:?} of that of b")),
+    }
+}
+
 /// Ids are read from the start of their buffer, so a view of them that lies elsewhere is refused.
 pub fn ids_that_lie_in_no_order_are_refused() -> Result<(), String> {
-    let views: [Trace; 2] = [|g, _, ids| slice(g, ids, 0, 1, 2), |g, _, ids| permute(g, ids, &[1, 0])];
+    let views: [Trace; 3] = [
+        |g, _, ids| slice(g, ids, 0, 1, 2),
+        |g, _, ids| permute(g, ids, &[1, 0]),
+        |g, _, ids| {
+            let exchanged = permute(g, ids, &[1, 0])?;
+            reshape(g, exchanged, &[8])
+        },
+    ];
     for view in views {
         let mut graph = Graph::new();
         let g = &mut graph;

@@ -11,6 +11,7 @@ use headlight::tape::{Category, Contents, CpuExecutor, ElementKind, normal, word
 use rand::Rng;
 
 use super::case::weighted_sum;
+use super::faults::FLAT;
 use super::problem::{Problem, WEIGHTS, real};
 
 /// Values keep this far from kinks and from the edge of what is defined. A step moves them by far less.
@@ -223,9 +224,12 @@ impl Weaver {
 
     fn off_kinks(&self, kinks: Kinks, inputs: &[Value]) -> bool {
         let numbers = |input: usize| real(&self.contents[&inputs[input]]);
+        let off_zero = |input: usize| numbers(input).iter().all(|x| x.abs() >= MARGIN);
         match kinks {
             Kinks::Nowhere => true,
-            Kinks::AtZero => (0..inputs.len()).all(|input| numbers(input).iter().all(|x| x.abs() >= MARGIN)),
+            Kinks::AtZero => (0..inputs.len()).all(off_zero),
+            // What jumps only at kinks of its own does not move here.
+            Kinks::AtZeroIn(input) => FLAT.contains(&self.graph.nodes[inputs[input].node].op.name()) || off_zero(input),
             Kinks::AtTies => {
                 let (a, b) = (numbers(0), numbers(1));
                 meeting(self.graph.shape(inputs[0]), self.graph.shape(inputs[1]))

@@ -54,6 +54,7 @@ impl Op for Attention {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 3, "3")?;
+        numbers(inputs)?;
         for ty in inputs {
             if ty.shape.len() != 4 {
                 return Err(ShapeError::Rank { wanted: "4", got: ty.shape.len() });

@@ -31,6 +31,7 @@ impl Op for CrossEntropy {
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 2, "2")?;
         let [logits, targets] = [inputs[0], inputs[1]];
+        numbers(&[logits])?;
         if logits.shape.len() != 2 {
             return Err(ShapeError::Rank { wanted: "2", got: logits.shape.len() });
         }

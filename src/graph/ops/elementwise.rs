@@ -47,6 +47,7 @@ impl Op for UnaryOp {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 1, "1")?;
+        numbers(inputs)?;
         Ok(vec![inputs[0].clone()])
     }
 
@@ -148,6 +149,7 @@ impl Op for BinaryOp {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 2, "2")?;
+        numbers(inputs)?;
         Ok(vec![TensorType::real(broadcast_shape(&inputs[0].shape, &inputs[1].shape)?)])
     }
 
@@ -223,7 +225,7 @@ fn share(graph: &mut Graph, a: Value, b: Value, dy: Value) -> Result<Value, Grap
 /// A function of one tensor.
 ///
 /// # Errors
-/// None in practice; the signature is that of every builder.
+/// [`ShapeError::Element`] where it holds token ids.
 pub fn unary(graph: &mut Graph, x: Value, operation: Unary, constant: f64) -> Result<Value, GraphError> {
     graph.add(UnaryOp { operation, constant }, &[x])
 }
@@ -231,7 +233,7 @@ pub fn unary(graph: &mut Graph, x: Value, operation: Unary, constant: f64) -> Re
 /// A function of two tensors that broadcast against each other.
 ///
 /// # Errors
-/// [`ShapeError::Broadcast`]
+/// [`ShapeError::Broadcast`]; [`ShapeError::Element`] where one holds token ids.
 pub fn binary(graph: &mut Graph, a: Value, b: Value, operation: Binary) -> Result<Value, GraphError> {
     graph.add(BinaryOp { operation }, &[a, b])
 }
@@ -241,7 +243,7 @@ macro_rules! binary_builders {
         $(#[$meta])*
         ///
         /// # Errors
-        /// [`ShapeError::Broadcast`]
+        /// As [`binary`].
         pub fn $name(graph: &mut Graph, a: Value, b: Value) -> Result<Value, GraphError> {
             binary(graph, a, b, Binary::$operation)
         }

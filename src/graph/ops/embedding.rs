@@ -21,6 +21,7 @@ impl Op for Embedding {
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 2, "2")?;
         let [table, tokens] = [inputs[0], inputs[1]];
+        numbers(&[table])?;
         if table.shape.len() != 2 {
             return Err(ShapeError::Rank { wanted: "2", got: table.shape.len() });
         }

@@ -26,6 +26,7 @@ impl Op for LayerNorm {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 3, "3")?;
+        numbers(inputs)?;
         let (rows, width) = rows_and_width(&inputs[0].shape);
         for parameter in &inputs[1..] {
             if parameter.shape != [width] {

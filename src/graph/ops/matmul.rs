@@ -24,6 +24,7 @@ impl Op for MatMul {
         if !(2..=3).contains(&inputs.len()) {
             return Err(ShapeError::InputCount { wanted: "2 or 3", got: inputs.len() });
         }
+        numbers(inputs)?;
         for ty in &inputs[..2] {
             if ty.shape.len() < 2 {
                 return Err(ShapeError::Rank { wanted: "at least 2", got: ty.shape.len() });

@@ -30,6 +30,7 @@ impl Op for Reduce {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 1, "1")?;
+        numbers(inputs)?;
         let mut ty = inputs[0].clone();
         if self.axis >= ty.shape.len() {
             return Err(ShapeError::Axis { axis: self.axis, rank: ty.shape.len() });

@@ -25,6 +25,7 @@ impl Op for ScaledMaskedSoftmax {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 1, "1")?;
+        numbers(inputs)?;
         if inputs[0].shape.len() < 2 {
             return Err(ShapeError::Rank { wanted: "at least 2", got: inputs[0].shape.len() });
         }

@@ -24,6 +24,7 @@ impl Op for Softmax {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         count(inputs, 1, "1")?;
+        numbers(inputs)?;
         let rank = inputs[0].shape.len();
         if self.axis >= rank {
             return Err(ShapeError::Axis { axis: self.axis, rank });

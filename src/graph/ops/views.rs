@@ -63,6 +63,10 @@ impl Op for Reshape {
         match x.reshaped(&self.shape) {
             Some(view) => lowering.alias(node, 0, view),
             None => {
+                if lowering.node(node).outputs[0].dtype == Dtype::Words {
+                    // Refuses: what no strides can express does not lie in order, and copies carry numbers only.
+                    lowering.words_input(node, 0)?;
+                }
                 let y = lowering.output(node, 0);
                 let target = View::contiguous(y.buffer, &x.shape);
                 let label = format!("{} (copy)", lowering.node(node).label);
@@ -178,6 +182,7 @@ impl Op for Concat {
 
     fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
         let first = *inputs.first().ok_or(ShapeError::InputCount { wanted: "at least 1", got: 0 })?;
+        numbers(inputs)?;
         let rank = first.shape.len();
         if self.axis >= rank {
             return Err(ShapeError::Axis { axis: self.axis, rank });
@@ -294,10 +299,32 @@ pub fn concat(graph: &mut Graph, parts: &[Value], axis: usize) -> Result<Value, 
     }
 }
 
+/// `x` with its elements moved by `shift` along an axis, those that leave it at one end coming back at the other: element
+/// i goes to `(i + shift) mod n` (NumPy's `roll`). `x` itself where that moves nothing.
+///
+/// # Errors
+/// [`ShapeError::Axis`]
+pub fn roll(graph: &mut Graph, x: Value, axis: usize, shift: i64) -> Result<Value, GraphError> {
+    let Some(&size) = graph.shape(x).get(axis) else {
+        let rank = graph.shape(x).len();
+        return Err(graph.shape_error("roll", &[x], ShapeError::Axis { axis, rank }));
+    };
+    // Less than `size`, so that both casts hold.
+    let shift = shift.checked_rem_euclid(size as i64).unwrap_or(0) as usize;
+    if shift == 0 {
+        return Ok(x);
+    }
+    let last = slice(graph, x, axis, size - shift, size)?;
+    let first = slice(graph, x, axis, 0, size - shift)?;
+    concat(graph, &[last, first], axis)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{add, input};
+    use super::super::super::evaluate;
+    use super::super::{add, add_constant, input};
     use super::*;
+    use crate::tape::{RunOn, Tensor};
 
     #[test]
     fn views_of_a_wrong_shape_say_what_is_wrong() {
@@ -309,9 +336,32 @@ mod tests {
             (permute(&mut graph, x, &[0, 0]), "no order of 2 dimensions"),
             (slice(&mut graph, x, 1, 2, 5), "slice 2..5 of axis 1 leaves its size 3"),
             (slice(&mut graph, x, 2, 0, 1), "axis 2 does not exist"),
+            (roll(&mut graph, x, 2, 1), "roll in '' of [2,3]: axis 2 does not exist"),
         ] {
             let message = error.unwrap_err().to_string();
             assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_element_that_rolls_out_at_one_end_comes_back_at_the_other() {
+        // Of [[0, 1, 2], [3, 4, 5]], as NumPy's roll gives them.
+        for (axis, shift, expected) in [
+            (1, 1, [2.0, 0.0, 1.0, 5.0, 3.0, 4.0]),
+            (1, -1, [1.0, 2.0, 0.0, 4.0, 5.0, 3.0]),
+            (1, 7, [2.0, 0.0, 1.0, 5.0, 3.0, 4.0]),
+            (1, i64::MIN, [2.0, 0.0, 1.0, 5.0, 3.0, 4.0]),
+            (1, -3, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+            (0, 1, [3.0, 4.0, 5.0, 0.0, 1.0, 2.0]),
+            (0, 0, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+        ] {
+            let mut graph = Graph::new();
+            let x = input(&mut graph, "x", TensorType::real([2, 3])).unwrap();
+            let rolled = roll(&mut graph, x, axis, shift).unwrap();
+            let rolled = add_constant(&mut graph, rolled, 0.0).unwrap();
+            let tensor = Tensor::real([2, 3], (0..6).map(f64::from).collect());
+            let results = pollster::block_on(evaluate(&graph, &[(x, &tensor)], &[rolled], &RunOn::CpuWide)).unwrap();
+            assert_eq!(results[0].values(), expected, "by {shift} along {axis}");
         }
     }
 }

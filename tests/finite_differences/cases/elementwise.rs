@@ -1,7 +1,9 @@
 //! The element-wise table: each function of one tensor in every shape, each of two in every way to broadcast.
 
 use headlight::graph::Domain;
-use headlight::graph::ops::{Reduction, add, binary, constant, multiply, reduce, unary};
+use headlight::graph::ops::{
+    Reduction, add, add_constant, binary, constant, index, multiply, permute, reduce, slice, unary,
+};
 use headlight::kernel::elementwise::{Binary, Unary};
 
 use super::super::case::{Case, in_all_layouts, real};
@@ -75,5 +77,17 @@ pub fn cases() -> Vec<Case> {
         let factor = constant(g, &[3], 1.7)?;
         multiply(g, x[0], factor)
     }));
+    for (shape, axis) in [(&[2, 3][..], 0), (&[2, 3], 1), (&[2, 1], 0), (&[1, 3], 1), (&[2, 1, 3], 1), (&[2, 5, 3], 1)]
+    {
+        let name = format!("index of {shape:?} along axis {axis} that multiplies");
+        cases.extend(in_all_layouts(name, &real(&[&[2, 3]]), move |g, x| {
+            let positions = index(g, shape, axis)?;
+            let flat = g.shape(positions).to_vec();
+            let positions = if flat == [2, 5, 3] { slice(g, positions, 1, 2, 4)? } else { positions };
+            let rows = if flat.len() == 3 { permute(g, positions, &[1, 0, 2])? } else { positions };
+            let from_one = add_constant(g, rows, 1.0)?;
+            multiply(g, x[0], from_one)
+        }));
+    }
     cases
 }

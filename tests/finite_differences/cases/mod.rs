@@ -6,6 +6,7 @@ mod elementwise;
 mod matmul;
 mod normalisation;
 mod reductions;
+mod select;
 mod tokens;
 mod views;
 
@@ -37,6 +38,7 @@ pub fn every() -> Vec<Case> {
         matmul::cases(),
         normalisation::cases(),
         reductions::cases(),
+        select::cases(),
         tokens::cases(),
         views::cases(),
     ]

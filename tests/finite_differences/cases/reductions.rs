@@ -1,6 +1,6 @@
-//! Sums, means, maxima and softmax over every axis of every shape.
+//! Sums, means, maxima, cumulative sums and softmax over every axis of every shape.
 
-use headlight::graph::ops::{Reduction, reduce, softmax, sum_to_shape};
+use headlight::graph::ops::{CumulativeSum, Reduction, reduce, softmax, sum_to_shape};
 
 use super::super::case::{Case, in_all_layouts, real};
 use super::SHAPES;
@@ -12,6 +12,11 @@ pub fn cases() -> Vec<Case> {
             for (name, reduction) in [("sum", Reduction::Sum), ("mean", Reduction::Mean), ("max", Reduction::Maximum)] {
                 let name = format!("{name} {shape:?} over axis {axis}");
                 cases.extend(in_all_layouts(name, &real(&[shape]), move |g, x| reduce(g, x[0], axis, reduction)));
+            }
+            for reverse in [false, true] {
+                let name = format!("cumsum {shape:?} along axis {axis} reverse={reverse}");
+                let op = CumulativeSum { axis, reverse };
+                cases.extend(in_all_layouts(name, &real(&[shape]), move |g, x| g.add(op.clone(), &[x[0]])));
             }
             let name = format!("softmax {shape:?} over axis {axis}");
             cases.extend(in_all_layouts(name, &real(&[shape]), move |g, x| softmax(g, x[0], axis)));

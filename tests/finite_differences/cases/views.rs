@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headlight::graph::ops::{concat, permute, reshape, slice};
+use headlight::graph::ops::{concat, multiply, permute, reshape, roll, slice};
 
 use super::super::case::{Case, in_all_layouts, real};
 use super::SHAPES;
@@ -63,6 +63,18 @@ pub fn cases() -> Vec<Case> {
             cases.extend(in_all_layouts(&name, &parts, move |g, x| concat(g, x, axis)));
             let name = format!("{name}, the first twice");
             cases.extend(in_all_layouts(name, &parts, move |g, x| concat(g, &[x[0], x[1], x[0]], axis)));
+        }
+    }
+    for shape in SHAPES {
+        for axis in 0..shape.len() {
+            for shift in [1, -2, 1 + 7 * shape[axis] as i64] {
+                let name = format!("roll {shape:?} by {shift} along axis {axis}");
+                // Times the tensor, which is a second term where it moves nothing.
+                cases.extend(in_all_layouts(name, &real(&[shape]), move |g, x| {
+                    let rolled = roll(g, x[0], axis, shift)?;
+                    multiply(g, rolled, x[0])
+                }));
+            }
         }
     }
     cases

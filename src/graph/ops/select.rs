@@ -1,0 +1,83 @@
+//! One of two tensors, element by element: the learner's `where`.
+
+use super::super::Kinks;
+use super::super::lowering::{collapse, eight};
+use super::elementwise::broadcast_shape;
+use super::prelude::*;
+use super::{constant, sum_to_shape};
+use crate::kernel::select as kernel;
+
+/// `y = a` where `condition` is not 0, else `b`; the three broadcast against each other (NumPy's rule). What is not taken
+/// reaches neither the result nor a gradient, NaN and infinity included.
+#[derive(Clone, Debug)]
+pub struct Select;
+
+impl Op for Select {
+    fn name(&self) -> &'static str {
+        "where"
+    }
+
+    fn infer(&self, inputs: &[&TensorType]) -> Result<Vec<TensorType>, ShapeError> {
+        count(inputs, 3, "3")?;
+        numbers(inputs)?;
+        let shape = broadcast_shape(&inputs[0].shape, &inputs[1].shape)?;
+        Ok(vec![TensorType::real(broadcast_shape(&shape, &inputs[2].shape)?)])
+    }
+
+    /// The result jumps where a condition becomes 0.
+    fn domain(&self) -> Domain {
+        Domain::with_kinks(Kinks::AtZeroIn(0))
+    }
+
+    /// The gradient goes to what was taken, and exactly 0 to the other. It is picked and not multiplied by 0 or 1, which
+    /// would turn an infinite gradient of the taken side into NaN for the other.
+    fn gradient(
+        &self,
+        graph: &mut Graph,
+        node: NodeId,
+        upstream: &[Option<Value>],
+    ) -> Result<Vec<Option<Value>>, GraphError> {
+        let Some(dy) = upstream[0] else { return Ok(vec![None; 3]) };
+        let inputs = graph.nodes[node].inputs.clone();
+        let zero = constant(graph, &[], 0.0)?;
+        let (da, db) = (select(graph, inputs[0], dy, zero)?, select(graph, inputs[0], zero, dy)?);
+        let (a_shape, b_shape) = (graph.shape(inputs[1]).to_vec(), graph.shape(inputs[2]).to_vec());
+        Ok(vec![None, Some(sum_to_shape(graph, da, &a_shape)?), Some(sum_to_shape(graph, db, &b_shape)?)])
+    }
+
+    fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
+        let y = lowering.output(node, 0);
+        let [condition, a, b] = [0, 1, 2].map(|input| lowering.input(node, input).broadcast(&y.shape));
+        let (shape, strides) = collapse(&y.shape, &[&condition.strides, &a.strides, &b.strides]);
+        let rank = |()| LoweringError::Rank { label: lowering.node(node).label.clone(), rank: shape.len() };
+        let (shape_low, shape_high) = eight(&shape, 1).map_err(rank)?;
+        let (condition_strides_low, condition_strides_high) = eight(&strides[0], 0).map_err(rank)?;
+        let (a_strides_low, a_strides_high) = eight(&strides[1], 0).map_err(rank)?;
+        let (b_strides_low, b_strides_high) = eight(&strides[2], 0).map_err(rank)?;
+        let parameters = kernel::Parameters {
+            shape_low,
+            shape_high,
+            condition_strides_low,
+            condition_strides_high,
+            a_strides_low,
+            a_strides_high,
+            b_strides_low,
+            b_strides_high,
+            count: u(y.elements()),
+            condition_offset: u(condition.offset),
+            a_offset: u(a.offset),
+            b_offset: u(b.offset),
+        };
+        let operands = [condition.buffer, a.buffer, b.buffer, y.buffer];
+        lowering.launch(node, &kernel::KERNEL, parameters, &operands);
+        Ok(())
+    }
+}
+
+/// `a` where `condition` is not 0, else `b`, the three broadcast against each other.
+///
+/// # Errors
+/// [`ShapeError::Broadcast`], [`ShapeError::Element`]
+pub fn select(graph: &mut Graph, condition: Value, a: Value, b: Value) -> Result<Value, GraphError> {
+    graph.add(Select, &[condition, a, b])
+}
