@@ -9,13 +9,11 @@ mod embedding;
 mod input;
 mod layer_norm;
 mod matmul;
-mod pending;
 mod reduce;
 mod scaled_masked_softmax;
 mod select;
 mod softmax;
 mod views;
-pub use pending::*;
 
 pub use attention::{Attention, AttentionSpec, attention};
 pub use causal_mask::{CausalMask, causal_mask};
