@@ -176,11 +176,6 @@ impl Comparison {
             None => self.rows.push(Row { tensor, stored, agrees, worst }),
         }
     }
-
-    /// Whether all rows of a form agree.
-    pub fn agrees(&self, stored: Stored) -> bool {
-        self.rows.iter().all(|row| row.stored != stored || row.agrees)
-    }
 }
 
 /// The largest disagreement of two tensors; what is no number in one of them disagrees most.

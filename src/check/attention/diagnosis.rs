@@ -7,7 +7,6 @@ use super::causality::Causality;
 use super::measures::{Extreme, Measures, Product, Span};
 use super::not_a_number::FirstNan;
 use super::shift::{SHIFT, SHIFT_TOLERANCE, Shifted};
-use super::weights::Source;
 use crate::script::ScriptError;
 
 /// What a finding is about.
@@ -58,7 +57,6 @@ pub struct Evidence<'a> {
     pub first_nan: Option<&'a FirstNan>,
     /// Theirs and the closed form's, on the same inputs.
     pub measures: Option<(&'a Measures, &'a Measures)>,
-    pub source: Option<Source>,
     pub observed_differs_by: Option<f64>,
     pub causality: &'a [Causality],
     pub shifted: Option<&'a Shifted>,

@@ -77,10 +77,6 @@ fn initial_value(declared: &ParameterDeclaration, seed: u64, index: usize) -> Te
 }
 
 impl TracedFunction {
-    pub fn graph(&self) -> &Graph {
-        &self.graph
-    }
-
     /// The graph's value of a recording's tensor.
     pub fn tensor(&self, id: TensorId) -> Option<Value> {
         let id = id as usize;

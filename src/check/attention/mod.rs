@@ -231,7 +231,6 @@ async fn measure(
         agrees: report.agrees(Stored::F64),
         first_nan: nan.as_ref(),
         measures: theirs.as_ref().zip(reference.as_ref()),
-        source: weights.as_ref().map(|weights| weights.source),
         observed_differs_by: weights.as_ref().and_then(|weights| weights.observed_differs_by),
         causality: &report.causality,
         shifted: Some(&shifted),
