@@ -55,6 +55,7 @@ fn write_report(text: &mut String, report: &Report, column: &Column) -> std::fmt
     if let Some(trace) = &report.trace {
         writeln!(text)?;
         lines(text, trace)?;
+        departure(text, report, trace)?;
     }
     writeln!(text)?;
     verdict(text, report)
@@ -64,8 +65,8 @@ fn table(text: &mut String, report: &Report) -> std::fmt::Result {
     let right = if report.against.is_some() { "other" } else { "reference" };
     writeln!(
         text,
-        "{:<6} {:<6} {:<10} {:<8} {:<7}  {:<52} {:>14} {:>14}",
-        "tensor", "stored", "largest", "allowed", "", "at", "theirs", right
+        "{:<6}  {:<6}  {:<7}  {:>7}  {:>7}  {:>14}  {:>14}  at",
+        "tensor", "stored", "", "largest", "allowed", "theirs", right
     )?;
     for row in &report.rows {
         let Row { tensor, stored, agrees, worst } = row;
@@ -74,16 +75,22 @@ fn table(text: &mut String, report: &Report) -> std::fmt::Result {
         let at = format!("[{},{},{}] of {}", worst.index[0], worst.index[1], worst.index[2], short(&worst.case));
         writeln!(
             text,
-            "{tensor:<6} {stored:<6} {:<10.1e} {:<8.0e} {verdict:<7}  {at:<52} {:>14.7e} {:>14.7e}",
+            "{tensor:<6}  {stored:<6}  {verdict:<7}  {:>7.1e}  {:>7.0e}  {:>14.7e}  {:>14.7e}  {at}",
             worst.relative, worst.allowed, worst.theirs, worst.reference
         )?;
     }
-    writeln!(text, "largest: the largest difference over the largest value of the tensor, in the worst of all cases")
+    writeln!(
+        text,
+        "largest: of all differences, over the largest value of the tensor; the case that comes closest to what is allowed"
+    )
 }
 
 fn short(case: &Case) -> String {
     let shape = &case.shape;
-    format!("B{} T{} H{} d_head {} std {} seed {}", shape.batch, shape.length, shape.heads, shape.head_width, case.spread, case.seed)
+    format!(
+        "B{} T{} H{} d_head {} std {} seed {}",
+        shape.batch, shape.length, shape.heads, shape.head_width, case.spread, case.seed
+    )
 }
 
 fn measures(text: &mut String, theirs: Option<&Measures>, reference: Option<&Measures>) -> std::fmt::Result {
@@ -99,7 +106,13 @@ fn measures(text: &mut String, theirs: Option<&Measures>, reference: Option<&Mea
         ("columns sum to", &|m| span(&m.column_sums)),
         ("weight on the future, at most", &|m| match m.reach {
             0 => "0".into(),
-            reach => format!("{} (head {}, {} on {}), up to {reach} ahead", number(m.future.value), m.future.head, m.future.query, m.future.key),
+            reach => format!(
+                "{} (head {}, {} on {}), up to {reach} ahead",
+                number(m.future.value),
+                m.future.head,
+                m.future.query,
+                m.future.key
+            ),
         }),
         ("weight on itself", &|m| span(&m.on_itself)),
         ("entropy / log(t+1) of row t", &|m| m.entropy.as_ref().map_or("rows are no distributions".into(), span)),
@@ -113,7 +126,13 @@ fn measures(text: &mut String, theirs: Option<&Measures>, reference: Option<&Mea
             None => "unknown: no weight is positive".into(),
         }),
         ("rows that pass no gradient", &|m| match m.dead_rows {
-            Some(dead) => format!("{:.0}%, the worst {} (head {}, {})", 100.0 * dead.share, number(dead.worst.value), dead.worst.head, dead.worst.line),
+            Some(dead) => format!(
+                "{:.0}%, the worst {} (head {}, {})",
+                100.0 * dead.share,
+                number(dead.worst.value),
+                dead.worst.head,
+                dead.worst.line
+            ),
             None => "unknown: 'weights' and 'scores' are not both observed".into(),
         }),
     ];
@@ -130,24 +149,28 @@ fn behaviour(text: &mut String, report: &Report) -> std::fmt::Result {
         let stored = if *stored == Stored::F64 { "f64" } else { "f32" };
         let name = format!("outputs before a change, {stored}");
         match worst {
+            None if *pairs == 0 => writeln!(text, "{name:<34} cannot be told to move: they are no numbers")?,
             None => writeln!(text, "{name:<34} do not move, in {pairs} pairs of positions")?,
             Some(leak) => writeln!(
                 text,
                 "{name:<34} MOVE in {moved} of {pairs} pairs of positions, up to {reach} ahead: position {} by {} when {} changes",
-                leak.moved, number(leak.by), leak.changed
+                leak.moved,
+                number(leak.by),
+                leak.changed
             )?,
         }
     }
     if let Some(shifted) = &report.shifted {
-        let f32_words = match shifted.not_finite_narrow {
-            0 => format!("f32 lies {} from f64", number(shifted.narrow_from_wide)),
-            lost => format!("{lost} of {} numbers are NOT FINITE in f32", shifted.elements),
+        let words = match (shifted.not_finite_wide, shifted.not_finite_narrow) {
+            (0, 0) => format!(
+                "the output moves by {} in f64, and f32 lies {} from f64",
+                number(shifted.moved_wide),
+                number(shifted.narrow_from_wide)
+            ),
+            (0, lost) => format!("{lost} of {} numbers are NOT FINITE in f32, all are in f64", shifted.elements),
+            (lost, _) => format!("{lost} of {} numbers are NOT FINITE in f64", shifted.elements),
         };
-        let f64_words = match shifted.not_finite_wide {
-            0 => format!("the output moves by {} in f64", number(shifted.moved_wide)),
-            lost => format!("{lost} of {} numbers are NOT FINITE in f64", shifted.elements),
-        };
-        writeln!(text, "{:<34} {f64_words}, {f32_words}", format!("scores + {SHIFT}"))?;
+        writeln!(text, "{:<34} {words}", format!("scores + {SHIFT}"))?;
     }
     Ok(())
 }
@@ -180,16 +203,23 @@ fn lines(text: &mut String, trace: &LineTrace) -> std::fmt::Result {
             line.equals.as_deref().unwrap_or("")
         )?;
     }
+    writeln!(text, "is: the tensor of the closed form that a line equals; sums leave masked scores out")
+}
+
+fn departure(text: &mut String, report: &Report, trace: &LineTrace) -> std::fmt::Result {
     match &trace.departure {
+        _ if report.against.is_some() => Ok(()),
         None => writeln!(text, "no line departs from the reference"),
         Some(Departure { line, op, of, why: Why::Value }) => {
-            let of = if of.is_empty() { String::new() } else { format!(", of {}", of.join(" and ")) };
-            writeln!(text, "line {line} is the first that departs from the reference: {op}{of} is none of its tensors")
+            let of = match of.as_slice() {
+                [] => String::new(),
+                of => format!(" of ({})", of.join(") and (")),
+            };
+            writeln!(text, "line {line} is the first that departs: {op}{of} is nothing that the reference computes")
         }
         Some(Departure { line, op, why: Why::NotFinite, .. }) => writeln!(
             text,
-            "line {line} is the first that departs from the reference: with {SHIFT} added to every score, {op} is not \
-             finite in f32"
+            "line {line} is the first that departs: with {SHIFT} added to every score, {op} is not finite in f32"
         ),
     }
 }

@@ -1,6 +1,7 @@
 //! The program from outside: what it prints, what it leaves behind, and how it ends.
 
 mod bad_input;
+mod check;
 mod commands;
 mod faults;
 #[cfg(target_os = "linux")]

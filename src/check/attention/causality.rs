@@ -58,12 +58,16 @@ pub async fn causality(runner: &Runner, case: Case, stored: Stored) -> Result<Ca
                 let start = (row * length + position) * width;
                 start..start + width
             });
-            let moves = places.map(|at| match (before[at], after[at]) {
-                (before, after) if before == after || (before.is_nan() && after.is_nan()) => 0.0,
-                (before, after) => (before - after).abs(),
-            });
+            // Where no number was, none can move.
+            let numbers = places.map(|at| (before[at], after[at])).filter(|(before, _)| !before.is_nan());
+            let moves: Vec<f64> =
+                numbers.map(|(before, after)| if before == after { 0.0 } else { (before - after).abs() }).collect();
+            if moves.is_empty() {
+                continue;
+            }
             // What turns into no number has moved as far as can be.
-            let by = moves.fold(0.0, |most: f64, by| if by.is_nan() { f64::INFINITY } else { most.max(by) });
+            let by =
+                moves.into_iter().fold(0.0, |most: f64, by| if by.is_nan() { f64::INFINITY } else { most.max(by) });
             found.pairs += 1;
             if by > 0.0 {
                 found.moved += 1;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::case::Shape;
-use super::causality::Causality;
+use super::causality::{Causality, Leak};
 use super::measures::{Extreme, Measures, Product, Span};
 use super::not_a_number::FirstNan;
 use super::shift::{SHIFT, SHIFT_TOLERANCE, Shifted};
@@ -108,39 +108,69 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Vec<Finding> {
     }
     if let Some(shifted) = evidence.shifted {
         if shifted.not_finite_wide == 0 && shifted.not_finite_narrow > 0 {
-            add(Kind::NoRowMaximum, true, format!(
-                "with {SHIFT} added to every score, {} of the output's {} numbers are not finite in f32, and all are in \
+            add(
+                Kind::NoRowMaximum,
+                true,
+                format!(
+                    "with {SHIFT} added to every score, {} of the output's {} numbers are not finite in f32, and all are in \
                  f64: does the softmax subtract the row maximum? e^89 is too large for f32",
-                shifted.not_finite_narrow, shifted.elements
-            ));
+                    shifted.not_finite_narrow, shifted.elements
+                ),
+            );
         } else if shifted.not_finite_wide == 0 && shifted.narrow_from_wide > SHIFT_TOLERANCE {
-            add(Kind::LosesDigits, evidence.agrees, format!(
-                "with {SHIFT} added to every score, f32 lies {} of the largest value from f64 ({} would do): what is \
+            add(
+                Kind::LosesDigits,
+                evidence.agrees,
+                format!(
+                    "with {SHIFT} added to every score, f32 lies {} of the largest value from f64 ({} would do): what is \
                  large is subtracted too late",
-                number(shifted.narrow_from_wide), number(SHIFT_TOLERANCE)
-            ));
+                    number(shifted.narrow_from_wide),
+                    number(SHIFT_TOLERANCE)
+                ),
+            );
         }
     }
     if let Some((causality, leak)) = leak.and_then(|causality| Some((causality, causality.worst?))) {
-        add(Kind::Leaks, true, format!(
-            "the future leaks: changing position {} moves the output at position {} by {}, and {} of {} such pairs move \
-             (none may): a model that trains with this sees what it is to predict, so its loss is too good to be true",
-            leak.changed, leak.moved, number(leak.by), causality.moved, causality.pairs
-        ));
+        add(Kind::Leaks, true, leaks(evidence, causality, &leak));
     }
     if let Some(far) = evidence.observed_differs_by.filter(|far| !(*far <= 1e-9)) {
-        add(Kind::Differs, false, format!(
-            "what is observed as 'weights' is not what the values are multiplied by in the end: they differ by up to {}",
-            number(far)
-        ));
+        add(
+            Kind::Differs,
+            false,
+            format!(
+                "what is observed as 'weights' is not what the values are multiplied by in the end: they differ by up to {}",
+                number(far)
+            ),
+        );
     }
     findings
+}
+
+fn leaks(evidence: &Evidence<'_>, causality: &Causality, leak: &Leak) -> String {
+    let Leak { changed, moved, by } = leak;
+    let found = format!(
+        "changing position {changed} moves the output at position {moved} by {}, and {} of {} such pairs move (none may)",
+        number(*by),
+        causality.moved,
+        causality.pairs
+    );
+    match evidence.agrees {
+        true => format!(
+            "the future leaks through rounding: {found}. Later scores enter a sum or a maximum that should leave them out, \
+             and one that is much larger than the rest takes all weight from what is visible"
+        ),
+        false => format!(
+            "the future leaks: {found}: a model that trains with this sees what it is to predict, so its loss is too good \
+             to be true"
+        ),
+    }
 }
 
 fn refused(evidence: &Evidence<'_>) -> Option<String> {
     let first = evidence.refusals.first()?;
     let square = |shape: &Shape| shape.length == shape.head_width;
-    let only_square = evidence.accepted.iter().all(square) && !evidence.refusals.iter().any(|refusal| square(&refusal.shape));
+    let only_square =
+        evidence.accepted.iter().all(square) && !evidence.refusals.iter().any(|refusal| square(&refusal.shape));
     let (count, all) = (evidence.refusals.len(), evidence.refusals.len() + evidence.accepted.len());
     Some(match only_square {
         true => format!(
@@ -186,13 +216,20 @@ fn of_weights(
     let exact = measures.fit.filter(|fit| fit.is_exact());
 
     match exact.map(|fit| fit.product) {
-        Some(Product::Untransposed) => add(Kind::MissingTranspose, true, format!(
-            "the scores are q @ k, not q @ k^T (fit {}): the key is not transposed. Row i of q is multiplied by column j \
+        Some(Product::Untransposed) => add(
+            Kind::MissingTranspose,
+            true,
+            format!(
+                "the scores are q @ k, not q @ k^T (fit {}): the keys are not transposed. Row i of q is multiplied by column j \
              of k, which mixes every position; shapes allow it only where T = d_head",
-            number(exact.map_or(0.0, |fit| fit.quality))
-        )),
-        Some(Product::KeyQuery) => add(Kind::QueryAndKeySwapped, true,
-            "the scores are k @ q^T, not q @ k^T: queries and keys are swapped, row i asks with the key of position i".into()
+                number(exact.map_or(0.0, |fit| fit.quality))
+            ),
+        ),
+        Some(Product::KeyQuery) => add(
+            Kind::QueryAndKeySwapped,
+            true,
+            "the scores are k @ q^T, not q @ k^T: queries and keys are swapped, row i asks with the key of position i"
+                .into(),
         ),
         _ => {}
     }
@@ -209,17 +246,26 @@ fn of_weights(
                     number(column_sums.least.value)
                 ),
             };
-            add(Kind::WrongAxis, true, format!(
-                "{columns}, and rows to {span} (worst: {}): the softmax runs down the columns, axis -2; over the keys it \
+            add(
+                Kind::WrongAxis,
+                true,
+                format!(
+                    "{columns}, and rows to {span} (worst: {}): the softmax runs down the columns, axis -2; over the keys it \
                  is axis -1",
-                row(&far_row)
-            ));
+                    row(&far_row)
+                ),
+            );
         } else if last_row_sums.is(1.0) && below_one(row_sums) && future.value == 0.0 && leaks {
-            add(Kind::MaskAfterSoftmax, true, format!(
-                "rows sum to {} ({}), and only the last, which sees every key, to 1: is the mask applied after the \
+            add(
+                Kind::MaskAfterSoftmax,
+                true,
+                format!(
+                    "rows sum to {} ({}), and only the last, which sees every key, to 1: is the mask applied after the \
                  softmax? Masked before it, what is visible sums to 1",
-                number(far_row.value), row(&far_row)
-            ));
+                    number(far_row.value),
+                    row(&far_row)
+                ),
+            );
         } else {
             add(Kind::Differs, false, format!("rows sum to {span} (furthest from 1: {})", row(&far_row)));
         }
@@ -227,50 +273,86 @@ fn of_weights(
     // The mask: what lies above the diagonal, and on it.
     if *reach > 0 {
         let place = format!(
-            "query {} gives {} to key {} (head {})", future.query, number(future.value), future.key, future.head
+            "query {} gives {} to key {} (head {})",
+            future.query,
+            number(future.value),
+            future.key,
+            future.head
         );
         let length = evidence.measured_length(measures);
         if *reach + 1 < length {
             let ahead = if *reach == 1 { "one position".into() } else { format!("{reach} positions") };
-            add(Kind::LooksAhead, true, format!(
-                "each position sees {ahead} ahead: {place}. Is the comparison of the mask off by {reach}? Key j may be \
+            add(
+                Kind::LooksAhead,
+                true,
+                format!(
+                    "each position sees {ahead} ahead: {place}. Is the comparison of the mask off by {reach}? Key j may be \
                  seen from query i where j <= i"
-            ));
+                ),
+            );
         } else if future.value.abs() < 1e-2 {
-            add(Kind::NoMask, true, format!(
-                "a little weight lies on the future, up to {}: {place}. Is what the mask fills in low enough? -1e38 is",
-                number(future.value)
-            ));
+            add(
+                Kind::NoMask,
+                true,
+                format!(
+                    "a little weight lies on the future, up to {}: {place}. Is what the mask fills in low enough? -1e38 is",
+                    number(future.value)
+                ),
+            );
         } else {
-            add(Kind::NoMask, true, format!(
-                "weight lies on all of the future: {place}. Is there a causal mask, and does its result reach the softmax?"
-            ));
+            add(
+                Kind::NoMask,
+                true,
+                format!(
+                    "weight lies on all of the future: {place}. Is there a causal mask, and does its result reach the softmax?"
+                ),
+            );
         }
     } else if on_itself.is(0.0) {
-        add(Kind::NotItself, true, format!(
-            "no position but the first sees itself (largest weight {}): is the mask strict, j < i in the place of j <= i?",
-            number(on_itself.largest.value)
-        ));
+        add(
+            Kind::NotItself,
+            true,
+            format!(
+                "no position but the first sees itself (largest weight {}): is the mask strict, j < i in the place of j <= i?",
+                number(on_itself.largest.value)
+            ),
+        );
     }
     match exact {
         Some(fit) if (fit.scale - 1.0).abs() > 1e-6 => {
             let (scale, head) = (fit.scale, fit.head);
             let fit_words = format!("{} / sqrt(d_head)", fit.product.words());
             let dead = |measures: &Measures| measures.dead_rows.map_or("unknown".into(), |dead| percent(dead.share));
-            let least = |measures: &Measures| measures.entropy.map_or("unknown".into(), |span| number(span.least.value));
+            let least =
+                |measures: &Measures| measures.entropy.map_or("unknown".into(), |span| number(span.least.value));
             if scale > 1.0 {
-                add(Kind::ScoresTooLarge, !evidence.learns, format!(
-                    "the scores are {} times as large as {fit_words} (head {head}): is the division by sqrt(d_head) \
+                add(
+                    Kind::ScoresTooLarge,
+                    !evidence.learns,
+                    format!(
+                        "the scores are {} times as large as {fit_words} (head {head}): is the division by sqrt(d_head) \
                      missing? The softmax saturates: {} of the rows pass no gradient ({} in the reference), and entropy \
                      falls to {} of log(t+1) ({})",
-                    number(scale), dead(measures), dead(reference), least(measures), least(reference)
-                ));
+                        number(scale),
+                        dead(measures),
+                        dead(reference),
+                        least(measures),
+                        least(reference)
+                    ),
+                );
             } else {
-                add(Kind::ScoresTooSmall, !evidence.learns, format!(
-                    "the scores are {} times as large as {fit_words} (head {head}), too small by a factor of {}: what are \
+                add(
+                    Kind::ScoresTooSmall,
+                    !evidence.learns,
+                    format!(
+                        "the scores are {} times as large as {fit_words} (head {head}), too small by a factor of {}: what are \
                      they divided by? Every row is nearly an average: entropy is at least {} of log(t+1) ({} in the reference)",
-                    number(scale), number(1.0 / scale), least(measures), least(reference)
-                ));
+                        number(scale),
+                        number(1.0 / scale),
+                        least(measures),
+                        least(reference)
+                    ),
+                );
             }
         }
         Some(_) => {}
@@ -282,14 +364,19 @@ fn of_weights(
             add(Kind::Differs, false, format!("the logarithms of the weights follow no product alone{best}"));
         }
     }
-    if let Some(fit) = exact.filter(|fit| matches!(fit.product, Product::QueryQuery | Product::KeyKey | Product::Input)) {
+    if let Some(fit) = exact.filter(|fit| matches!(fit.product, Product::QueryQuery | Product::KeyKey | Product::Input))
+    {
         add(Kind::Differs, false, format!("the scores are {}, not q k^T", fit.product.words()));
     }
     if measures.keys_of_last_row < reference.keys_of_last_row {
-        add(Kind::Differs, false, format!(
-            "the last row gives weight to {} keys of {}",
-            measures.keys_of_last_row, reference.keys_of_last_row
-        ));
+        add(
+            Kind::Differs,
+            false,
+            format!(
+                "the last row gives weight to {} keys of {}",
+                measures.keys_of_last_row, reference.keys_of_last_row
+            ),
+        );
     }
 }
 

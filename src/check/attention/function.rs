@@ -4,9 +4,7 @@ use super::CheckError;
 use super::case::{CaseInputs, Shape};
 use crate::gpu::Pipelines;
 use crate::graph::ops::input;
-use crate::graph::{
-    Evaluation, Graph, RewriteReport, Rewrites, TensorType, Value, differentiate_from, rewrite,
-};
+use crate::graph::{Evaluation, Graph, RewriteReport, Rewrites, TensorType, Value, differentiate_from, rewrite};
 use crate::model::initialisation::Normal;
 use crate::random::{Stream, generator};
 use crate::script::{
@@ -31,12 +29,7 @@ pub struct TracedFunction {
 ///
 /// # Errors
 /// What the script, or an op in it, refuses about the shape.
-pub fn trace(
-    tracer: &dyn Tracer,
-    script: &Script,
-    shape: Shape,
-    seed: u64,
-) -> Result<TracedFunction, ScriptError> {
+pub fn trace(tracer: &dyn Tracer, script: &Script, shape: Shape, seed: u64) -> Result<TracedFunction, ScriptError> {
     let mut layers = tracer.trace(script, &shape.sizes())?;
     if shape.layer >= layers.len() {
         return Err(ScriptError::whole(&script.file, format!("it was not traced for layer {}", shape.layer)));
@@ -46,13 +39,8 @@ pub fn trace(
     let mut graph = Graph::new();
     let mut leaf = |name: &str, shape: &[usize]| input(&mut graph, name, TensorType::real(shape)).map_err(failed);
     let whole = [shape.batch, shape.length, shape.width()];
-    let leaves = [
-        leaf("x", &whole)?,
-        leaf("q", &whole)?,
-        leaf("k", &whole)?,
-        leaf("v", &whole)?,
-        leaf("d.output", &whole)?,
-    ];
+    let leaves =
+        [leaf("x", &whole)?, leaf("q", &whole)?, leaf("k", &whole)?, leaf("v", &whole)?, leaf("d.output", &whole)?];
     let mut parameters = Vec::new();
     for (index, declared) in recording.parameters.iter().enumerate() {
         parameters.push((leaf(&declared.name, &declared.shape)?, initial_value(declared, seed, index)));

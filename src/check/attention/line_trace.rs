@@ -18,7 +18,7 @@ pub struct TracedLine {
     /// NaN where there is nothing but NaN.
     pub least: f64,
     pub largest: f64,
-    /// Least and largest sum, where the shape is `[.., T, T]`.
+    /// Least and largest sum, where the shape is `[.., T, T]`. Masked scores do not count.
     pub row_sums: Option<[f64; 2]>,
     pub column_sums: Option<[f64; 2]>,
     pub nan: usize,
@@ -82,9 +82,8 @@ pub fn line_trace(
     let form = causal_attention(&shape, inputs);
     let known = intermediates(&shape, inputs, &form);
     let equal = |tensor: &Tensor| known.iter().find(|known| known.equals(tensor)).map(|known| known.name.clone());
-    let equals: Vec<Option<String>> = (0..INPUTS + function.recording.calls.len())
-        .map(|id| values.get(id as TensorId).and_then(equal))
-        .collect();
+    let equals: Vec<Option<String>> =
+        (0..INPUTS + function.recording.calls.len()).map(|id| values.get(id as TensorId).and_then(equal)).collect();
     let depends = depends_on(function, &[0, 1, 2, 3]);
     let mut departure = None;
     let mut lines = Vec::new();
@@ -112,11 +111,19 @@ pub fn line_trace(
 pub fn first_not_finite(function: &TracedFunction, values: &TensorValues) -> Option<Departure> {
     let finite = |id: TensorId| {
         // Masks are no overflow.
-        values.get(id).is_none_or(|tensor| tensor.values().iter().all(|&value| value.is_finite() || value == f64::NEG_INFINITY))
+        values
+            .get(id)
+            .is_none_or(|tensor| tensor.values().iter().all(|&value| value.is_finite() || value == f64::NEG_INFINITY))
     };
     let calls = function.recording.calls.iter().enumerate();
-    let mut bad = calls.filter(|&(at, call)| !finite((INPUTS + at) as TensorId) && operands(call).into_iter().all(finite));
+    let mut bad =
+        calls.filter(|&(at, call)| !finite((INPUTS + at) as TensorId) && operands(call).into_iter().all(finite));
     bad.next().map(|(_, call)| Departure { line: call.line, op: call.op.clone(), of: Vec::new(), why: Why::NotFinite })
+}
+
+/// Whether a number is no masked score.
+fn counts(score: &f64) -> bool {
+    score.is_nan() || *score > MASK
 }
 
 fn described(shape: &Shape, line: u32, op: &str, tensor: &Tensor, equals: Option<String>) -> TracedLine {
@@ -127,9 +134,13 @@ fn described(shape: &Shape, line: u32, op: &str, tensor: &Tensor, equals: Option
     let is_map = tensor.shape.ends_with(&[length, length]);
     let sums = |of_line: &dyn Fn(&[f64], usize) -> f64| -> Option<[f64; 2]> {
         let maps = tensor.values().chunks_exact(length * length);
-        let sums: Vec<f64> =
-            maps.flat_map(|map| (0..length).map(move |line| (map, line))).map(|(map, line)| of_line(map, line)).collect();
-        is_map.then(|| [sums.iter().copied().fold(f64::INFINITY, f64::min), sums.iter().copied().fold(f64::NEG_INFINITY, f64::max)])
+        let sums: Vec<f64> = maps
+            .flat_map(|map| (0..length).map(move |line| (map, line)))
+            .map(|(map, line)| of_line(map, line))
+            .collect();
+        is_map.then(|| {
+            [sums.iter().copied().fold(f64::INFINITY, f64::min), sums.iter().copied().fold(f64::NEG_INFINITY, f64::max)]
+        })
     };
     TracedLine {
         line,
@@ -137,8 +148,10 @@ fn described(shape: &Shape, line: u32, op: &str, tensor: &Tensor, equals: Option
         shape: tensor.shape.clone(),
         least,
         largest,
-        row_sums: sums(&|map, line| map[line * length..(line + 1) * length].iter().sum()),
-        column_sums: sums(&|map, line| map.iter().skip(line).step_by(length).sum()),
+        row_sums: sums(&|map, line| {
+            map[line * length..(line + 1) * length].iter().filter(|&score| counts(score)).sum()
+        }),
+        column_sums: sums(&|map, line| map.iter().skip(line).step_by(length).filter(|&score| counts(score)).sum()),
         nan: tensor.values().iter().filter(|value| value.is_nan()).count(),
         equals,
     }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::case::Case;
 use super::causality::Causality;
 use super::comparison::{Row, Stored};
 use super::diagnosis::{Finding, Refusal};
@@ -9,7 +10,6 @@ use super::line_trace::LineTrace;
 use super::measures::Measures;
 use super::shift::Shifted;
 use super::weights::Source;
-use super::case::Case;
 
 /// Whether training joins the ops of attention into one kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
