@@ -93,6 +93,9 @@ fn short(case: &Case) -> String {
     )
 }
 
+/// A name, and how it is read off.
+type MeasureRow<'a> = (&'a str, &'a dyn Fn(&Measures) -> String);
+
 fn measures(text: &mut String, theirs: Option<&Measures>, reference: Option<&Measures>) -> std::fmt::Result {
     let span = |span: &Span| -> String {
         let place = |extreme: &Extreme| format!("{} (head {}, {})", number(extreme.value), extreme.head, extreme.line);
@@ -101,7 +104,7 @@ fn measures(text: &mut String, theirs: Option<&Measures>, reference: Option<&Mea
         }
         format!("{} to {}", place(&span.least), place(&span.largest))
     };
-    let rows: [(&str, &dyn Fn(&Measures) -> String); 8] = [
+    let rows: [MeasureRow<'_>; 8] = [
         ("rows sum to", &|m| span(&m.row_sums)),
         ("columns sum to", &|m| span(&m.column_sums)),
         ("weight on the future, at most", &|m| match m.reach {

@@ -16,8 +16,10 @@ pub fn differentiate(graph: &mut Graph, loss: Value, wanted: &[Value]) -> Result
         return Err(GraphError::LossShape { shape: graph.ty(loss).to_string() });
     }
     let shape = graph.shape(loss).to_vec();
-    let seed = constant(graph, &shape, 1.0)?;
-    differentiate_from(graph, &[(loss, seed)], wanted)
+    let span = graph.span.take();
+    let seed = constant(graph, &shape, 1.0);
+    graph.span = span;
+    differentiate_from(graph, &[(loss, seed?)], wanted)
 }
 
 /// As [`differentiate`], from given gradients of several values.
@@ -29,6 +31,14 @@ pub fn differentiate_from(
     seeds: &[(Value, Value)],
     wanted: &[Value],
 ) -> Result<Vec<Value>, GraphError> {
+    // What is added here was not written by anybody.
+    let span = graph.span.take();
+    let gradients = add_gradients(graph, seeds, wanted);
+    graph.span = span;
+    gradients
+}
+
+fn add_gradients(graph: &mut Graph, seeds: &[(Value, Value)], wanted: &[Value]) -> Result<Vec<Value>, GraphError> {
     // Only nodes between what is wanted and the seeds need a gradient.
     let roots: Vec<Value> = seeds.iter().map(|&(value, _)| value).collect();
     let needed = graph.needed(&roots);

@@ -48,6 +48,13 @@ pub struct SourceSpan {
     pub column: u32,
 }
 
+impl std::fmt::Display for SourceSpan {
+    /// `FILE:LINE`
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:{}", self.file, self.line)
+    }
+}
+
 /// A differentiable operation: its shape rule, its domain, its gradient rule and its lowering.
 pub trait Op: std::fmt::Debug + Send + Sync + std::any::Any {
     /// The name that plans and errors use.
@@ -124,6 +131,8 @@ impl Graph {
         self.category = category;
     }
 
+    /// Nodes added from now on come from this place of a script; `None` for those of the program itself. Gradients come
+    /// from none.
     pub fn set_span(&mut self, span: Option<SourceSpan>) {
         self.span = span;
     }

@@ -71,7 +71,7 @@ fn json_is_one_object_with_every_number() {
     assert_eq!(report["measured"]["theirs"]["reach"], 1);
     assert_eq!(report["measured"]["reference"]["reach"], 0);
     assert_eq!(report["causality"][0]["moved"], 15);
-    assert_eq!(report["trace"]["departure"]["line"], 10);
+    assert_eq!(report["trace"]["departure"]["op"], "where");
     assert_eq!(report["f32_on_adapter"], false);
 }
 

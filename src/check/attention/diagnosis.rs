@@ -133,7 +133,7 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Vec<Finding> {
     if let Some((causality, leak)) = leak.and_then(|causality| Some((causality, causality.worst?))) {
         add(Kind::Leaks, true, leaks(evidence, causality, &leak));
     }
-    if let Some(far) = evidence.observed_differs_by.filter(|far| !(*far <= 1e-9)) {
+    if let Some(far) = evidence.observed_differs_by.filter(|&far| far.is_nan() || far > 1e-9) {
         add(
             Kind::Differs,
             false,

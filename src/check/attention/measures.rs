@@ -314,8 +314,9 @@ pub fn dead_rows(shape: &Shape, weights_gradient: &[f64], scores_gradient: &[f64
             };
             let value = norm(scores_gradient)? / norm(weights_gradient)?;
             rows += 1;
-            dead += usize::from(!(value >= 1e-3));
-            if worst.is_none_or(|worst| !(value >= worst.value)) {
+            // Not a number, 0 over 0, is dead as well.
+            dead += usize::from(value.is_nan() || value < 1e-3);
+            if worst.is_none_or(|worst| value.is_nan() || value < worst.value) {
                 worst = Some(Extreme { value, head, line });
             }
         }

@@ -112,7 +112,8 @@ async fn by_unit_values(shape: &Shape, inputs: &CaseInputs, output: &Runner) -> 
             let row: Vec<f64> = (0..length).map(|j| counted[shape.place(map, i, j)]).collect();
             for c in 0..shape.head_width {
                 let sum: f64 = row.iter().enumerate().map(|(j, w)| w * inputs.value[shape.place(map, j, c)]).sum();
-                if !((sum - real[shape.place(map, i, c)]).abs() <= 1e-9 * largest) {
+                let difference = (sum - real[shape.place(map, i, c)]).abs();
+                if difference.is_nan() || difference > 1e-9 * largest {
                     return Ok(None);
                 }
             }

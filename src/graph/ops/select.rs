@@ -8,7 +8,8 @@ use super::{constant, sum_to_shape};
 use crate::kernel::select as kernel;
 
 /// `y = a` where `condition` is not 0, else `b`; the three broadcast against each other (NumPy's rule). What is not taken
-/// reaches neither the result nor a gradient, NaN and infinity included.
+/// reaches neither the result nor a gradient, NaN and infinity included. The side that is not taken gets a gradient of 0; an
+/// op that made it may still turn that into NaN (a logarithm of 0 divides 0 by 0), which only its own input can prevent.
 #[derive(Clone, Debug)]
 pub struct Select;
 
