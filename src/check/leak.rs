@@ -13,9 +13,11 @@ use crate::model::forward::{ModelError, parameter_buffers};
 use crate::random::{Stream, generator};
 use crate::tape::{Category, ExecutionError, Executor, TapeError};
 
-/// Windows a probe, and how many probes: so many positions of so many different texts are looked at.
+/// Windows a probe: so many positions of so many texts are looked at.
 const WINDOWS: usize = 8;
-const ROUNDS: usize = 16;
+
+/// Probes of a trained model.
+pub const ROUNDS: usize = 16;
 
 /// Why a model could not be probed.
 #[derive(Debug, thiserror::Error)]
@@ -38,9 +40,9 @@ pub fn random_tokens(vocabulary_size: usize, count: usize, seed: u64) -> Vec<u32
     (0..count).map(|_| (random.next_u64() % vocabulary_size.max(1) as u64) as u32).collect()
 }
 
-/// How many tokens a probe reads, if there are as many.
-pub fn wanted_tokens(checkpoint: &Checkpoint) -> usize {
-    WINDOWS * ROUNDS * checkpoint.config.context_length + 1
+/// How many tokens so many probes read, if there are as many.
+pub fn wanted_tokens(checkpoint: &Checkpoint, rounds: usize) -> usize {
+    WINDOWS * rounds * checkpoint.config.context_length + 1
 }
 
 /// Replaces what stands behind one position of each of many windows over `tokens`, and looks at the losses up to it.
@@ -50,7 +52,7 @@ pub fn wanted_tokens(checkpoint: &Checkpoint) -> usize {
 pub async fn probe_model(
     checkpoint: &Checkpoint,
     tokens: &[u32],
-    seed: u64,
+    (seed, rounds): (u64, usize),
     gpu: Option<&Arc<Gpu>>,
 ) -> Result<Causality, LeakError> {
     let config = &checkpoint.config;
@@ -70,8 +72,8 @@ pub async fn probe_model(
     for (&buffer, values) in parameters.iter().zip(&checkpoint.parameters) {
         executor.write(buffer, values)?;
     }
-    let mut found = Vec::with_capacity(ROUNDS);
-    for round in 0..ROUNDS {
+    let mut found = Vec::with_capacity(rounds);
+    for round in 0..rounds {
         let (mut inputs, mut targets) = (Vec::new(), Vec::new());
         for window in 0..WINDOWS {
             let mut random = generator(seed, Stream::Batches, round as u64, window as u64);

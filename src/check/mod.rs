@@ -1,6 +1,7 @@
 //! Checking: kernels against twins, whole training steps against the CPU executor, and whatever else must equal a
 //! reference.
 
+pub mod attention;
 pub mod bisect;
 pub mod error_budget;
 pub mod golden;

@@ -8,7 +8,7 @@ use super::Outcome;
 use super::device::{DeviceArgument, open};
 use super::output::{say, warn};
 use super::sandbox::tracer;
-use crate::check::leak::{probe_model, random_tokens, wanted_tokens};
+use crate::check::leak::{ROUNDS, probe_model, random_tokens, wanted_tokens};
 use crate::data::text::read_files;
 use crate::data::tokenizer::Tokenizer;
 use crate::model::Checkpoint;
@@ -23,7 +23,7 @@ pub async fn run(model: &Path, data: Option<&PathBuf>, seed: u64, device: &Devic
     let (tokens, source) = tokens(model, &directory, data, &checkpoint, seed)?;
     let (gpu, line) = open(&device.device).await?;
     warn(line);
-    let found = probe_model(&checkpoint, &tokens, seed, gpu.as_ref()).await?;
+    let found = probe_model(&checkpoint, &tokens, (seed, ROUNDS), gpu.as_ref()).await?;
     say(format_args!("{}, attention of {}, read {source}", directory.display(), checkpoint.config.attention_file()));
     say(&found);
     if !found.sees_the_future() {
@@ -64,6 +64,6 @@ fn tokens(
             return Ok((text.validation, "on the held-out text of its run".into()));
         }
     }
-    let random = random_tokens(config.vocabulary_size, wanted_tokens(checkpoint), seed);
+    let random = random_tokens(config.vocabulary_size, wanted_tokens(checkpoint, ROUNDS), seed);
     Ok((random, "on random tokens, which no model predicts (--data gives it a text)".into()))
 }

@@ -1,6 +1,9 @@
 //! The command line: arguments, what is printed, exit codes. All the work is done below.
 
 mod attention;
+mod check;
+mod check_leak;
+mod check_report;
 mod device;
 mod environment;
 mod faults;
@@ -51,6 +54,8 @@ enum Command {
     Generate(generate::Arguments),
     /// Check every kernel, design and case against its CPU twin, element by element
     Parity(parity::Arguments),
+    /// Check an attention function: against the closed form, element by element, with a diagnosis of what is wrong
+    Check(check::Arguments),
     /// Run one op on tensors from a file, forward and backward, to compare with NumPy or PyTorch
     Op(op::Arguments),
     /// Write down what a model computes for a text: logits, losses, attention weights, gradients
@@ -92,6 +97,7 @@ pub fn main() -> ExitCode {
             Command::Attention(arguments) => attention::run(&arguments),
             Command::Generate(arguments) => generate::run(arguments).await,
             Command::Parity(arguments) => parity::run(arguments).await,
+            Command::Check(arguments) => check::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
             Command::Info(arguments) => info::run(arguments).await,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub use autodiff::{differentiate, differentiate_from};
 pub use error::{GraphError, ShapeError};
-pub use evaluate::{EvaluationError, evaluate};
+pub use evaluate::{Evaluation, EvaluationError, evaluate};
 pub use lowering::{Lowering, LoweringError};
 pub use plan::{Reuse, TapeBuilder};
 pub use print::print_graph;

@@ -33,7 +33,7 @@ pub struct CausalityProbe {
 }
 
 /// What the probe found.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Causality {
     /// Positions behind which everything was replaced.
     pub probed: usize,

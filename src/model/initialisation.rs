@@ -101,18 +101,18 @@ fn sinusoids(context_length: usize, width: usize) -> Vec<f32> {
 
 /// Standard normal numbers by the transform of Box and Muller (1958), in f64:
 /// `r = sqrt(-2 ln u1)`, then `r cos(2 pi u2)` and `r sin(2 pi u2)`, with u1 in (0, 1] and u2 in [0, 1).
-struct Normal {
+pub(crate) struct Normal {
     generator: ChaCha8Rng,
     /// The second number of the last pair.
     waiting: Option<f64>,
 }
 
 impl Normal {
-    fn new(generator: ChaCha8Rng) -> Self {
+    pub(crate) fn new(generator: ChaCha8Rng) -> Self {
         Self { generator, waiting: None }
     }
 
-    fn next(&mut self) -> f64 {
+    pub(crate) fn next(&mut self) -> f64 {
         if let Some(number) = self.waiting.take() {
             return number;
         }

@@ -5,6 +5,7 @@
 //! norm over all gradients together before clipping. Tensors of two or more dimensions decay.
 
 use super::{Body, NamedOp, OpError, OpOption, OpOptions, Tensors};
+use crate::gpu::Pipelines;
 use crate::graph::{Reuse, TapeBuilder};
 use crate::kernel::{adamw, gradient_norm};
 use crate::tape::{Category, Contents, ElementKind, RunOn, Tensor, WideExecutor};
@@ -118,7 +119,7 @@ pub(super) async fn run(inputs: &Tensors, options: &OpOptions, on: &RunOn) -> Re
     };
     tape.begin_segment("update");
     append_update(&mut tape, &optimizer, &updated, buffers);
-    let executor = WideExecutor::new(on, tape.finish()?).await?;
+    let executor = WideExecutor::new(on, tape.finish()?, &mut Pipelines::default()).await?;
 
     for (given, updated) in given.iter().zip(&updated) {
         executor.write(updated.parameter, &given.start.contents)?;

@@ -45,15 +45,13 @@ fn widen(values: Vec<f32>) -> Vec<f64> {
 }
 
 impl WideExecutor {
-    /// Sets a tape up.
+    /// Sets a tape up. Tapes that share `pipelines` compile each shader once.
     ///
     /// # Errors
     /// As [`GpuExecutor::new`] and [`CpuExecutor::new`].
-    pub async fn new(on: &RunOn, tape: Tape) -> Result<Self, ExecutionError> {
+    pub async fn new(on: &RunOn, tape: Tape, pipelines: &mut Pipelines) -> Result<Self, ExecutionError> {
         Ok(match on {
-            RunOn::Gpu(gpu) => {
-                Self::Gpu(Box::new(GpuExecutor::new(gpu.clone(), tape, &mut Pipelines::default()).await?))
-            }
+            RunOn::Gpu(gpu) => Self::Gpu(Box::new(GpuExecutor::new(gpu.clone(), tape, pipelines).await?)),
             RunOn::Cpu => Self::Cpu(CpuExecutor::new(tape)?),
             RunOn::CpuWide => Self::CpuWide(CpuExecutor::new(tape)?),
         })

@@ -2,6 +2,7 @@
 
 mod attention;
 mod bad_input;
+mod check;
 mod commands;
 mod faults;
 #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@
 
 use super::model::{config, parameters, words};
 use super::{Findings, Found, GoldenError, GoldenFile, Runs};
+use crate::gpu::Pipelines;
 use crate::graph::{Reuse, Rewrites};
 use crate::kernel::gradient_norm;
 use crate::op::Tensors;
@@ -68,7 +69,7 @@ pub(super) async fn evaluate(file: &mut GoldenFile, runs: &Runs) -> Result<Findi
 
 async fn train(training: &Training, program: &Program, on: &RunOn) -> Result<Tensors, ExecutionError> {
     let Training { spec, start, rates, tokens, targets } = training;
-    let executor = WideExecutor::new(on, program.tape.clone()).await?;
+    let executor = WideExecutor::new(on, program.tape.clone(), &mut Pipelines::default()).await?;
     let buffers = &program.buffers;
     for (&buffer, tensor) in buffers.parameters.iter().zip(start) {
         executor.write(buffer, &tensor.contents)?;

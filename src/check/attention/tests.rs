@@ -1,0 +1,231 @@
+//! Every file that comes with the program, and what must be noticed of any.
+
+use super::*;
+use crate::script::{BUGS, GALLERY, REFERENCE, TraceHere, Tracer, builtin};
+
+fn here() -> std::sync::Arc<dyn Tracer> {
+    std::sync::Arc::new(TraceHere)
+}
+
+fn run(request: &Request<'_>) -> Report {
+    pollster::block_on(check(request, &here(), &RunOn::Cpu)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn request(script: &Script, seed: u64) -> Request<'_> {
+    Request { script, against: None, seed, trace: true, planted: None }
+}
+
+fn script(body: &str) -> Script {
+    let lines: Vec<String> = body.lines().map(|line| format!("    {line}")).collect();
+    let head = "def attention(x, q, k, v, ops, cfg):\n    q = ops.split_heads(q, cfg.heads)\n    k = ops.split_heads(k, \
+                cfg.heads)\n    v = ops.split_heads(v, cfg.heads)\n    n = q.shape[2]\n";
+    Script { file: "mine.star".into(), source: format!("{head}{}\n", lines.join("\n")) }
+}
+
+fn kinds(report: &Report) -> Vec<Kind> {
+    report.findings.iter().filter(|finding| finding.mistake).map(|finding| finding.kind).collect()
+}
+
+#[test]
+fn every_bug_is_named_by_what_was_measured_of_it_whatever_the_seed() {
+    use Kind::{
+        Leaks, LooksAhead, MaskAfterSoftmax, MissingTranspose, NoRowMaximum, NotANumber, RefusesShapes, ScoresTooLarge,
+        ScoresTooSmall, WrongAxis,
+    };
+    // With what the first line that departs says.
+    let expected: &[(&str, &[Kind], &str, &str)] = &[
+        ("infinity_times_zero", &[NotANumber], "-inf times 0 is not a number", "(1 - visible) * -math.inf"),
+        (
+            "leaks_one_token",
+            &[LooksAhead, Leaks],
+            "each position sees one position ahead: query ",
+            "ops.where(visible, scores",
+        ),
+        ("mask_after_softmax", &[MaskAfterSoftmax, Leaks], "is the mask applied after the softmax?", "ops.softmax("),
+        (
+            "missing_transpose",
+            &[RefusesShapes, MissingTranspose, Leaks],
+            "the keys are not transposed",
+            "ops.bmm(q, k)",
+        ),
+        ("no_row_maximum", &[NoRowMaximum], "does the softmax subtract the row maximum?", "ops.exp(scores)"),
+        ("no_scale", &[ScoresTooLarge], "the scores are 8.0 times as large as q k^T / sqrt(d_head)", "ops.softmax("),
+        ("scale_too_small", &[ScoresTooSmall], "too small by a factor of 512.0", "cfg.d_head * cfg.d_head"),
+        ("wrong_axis", &[WrongAxis, Leaks], "columns sum to 1, and rows to ", "ops.softmax("),
+    ];
+    assert_eq!(expected.len(), BUGS.len());
+    for &(name, mistakes, sentence, departing) in expected {
+        let script = builtin(&format!("bugs/{name}")).unwrap().script();
+        for seed in [1337, 0, 99] {
+            let report = run(&request(&script, seed));
+            assert!(!report.passed, "{name}");
+            assert_eq!(kinds(&report), mistakes, "{name} {:?}", report.findings);
+            let said = report.findings.iter().any(|finding| finding.sentence.contains(sentence));
+            assert!(said, "{name}: {:?}", report.findings);
+            let departure = report.trace.and_then(|trace| trace.departure);
+            let line = departure.and_then(|departure| script.source.lines().nth(departure.line as usize - 1));
+            assert!(line.is_some_and(|line| line.contains(departing)), "{name}: {line:?}");
+        }
+    }
+}
+
+#[test]
+fn the_reference_passes_with_nothing_to_say_and_uses_little_of_its_tolerance() {
+    for seed in 0..6 {
+        let report = run(&request(&REFERENCE.script(), seed));
+        assert!(report.passed && report.findings.is_empty(), "{report:?}");
+        assert_eq!((report.rows.len(), report.inputs), (8, 13));
+        assert_eq!(report.trace.unwrap().departure, None);
+        for row in &report.rows {
+            assert!(row.worst.share() < 0.25, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn what_differs_on_purpose_is_told_to_differ_and_not_to_be_wrong() {
+    for (name, differs, sentence) in [
+        ("alibi", true, "follow no product alone; q k^T explains"),
+        ("cosine", true, "follow no product alone"),
+        ("learned_temperature", false, ""),
+        ("no_projection", true, "the scores are x x^T, not q k^T"),
+        ("relu", true, "rows sum to 0 to "),
+        ("shared_qk", true, "the scores are q q^T, not q k^T"),
+        ("window", true, "the last row gives weight to 16 keys of 64"),
+    ] {
+        let report = run(&request(&builtin(name).unwrap().script(), 1337));
+        assert_eq!(report.passed, !differs, "{name}");
+        assert_eq!(kinds(&report), [], "{name} {:?}", report.findings);
+        assert!(!differs || report.findings.iter().any(|finding| finding.sentence.contains(sentence)), "{name}");
+        assert_eq!(report.trace.unwrap().departure.is_some(), differs, "{name}");
+    }
+    assert_eq!(GALLERY.len(), 7);
+}
+
+/// Other ways to write the same function, and mistakes that no file shows.
+#[test]
+fn other_ways_to_be_right_pass_and_other_mistakes_are_named() {
+    let rest = "return ops.merge_heads(ops.bmm(ops.softmax(s, axis=-1), v))";
+    let scores = "s = ops.bmm(q, k, transpose_b=True) / math.sqrt(cfg.d_head)";
+    for (body, mistakes, sentence) in [
+        ("return ops.merge_heads(ops.attention(q, k, v))".to_string(), &[][..], ""),
+        (format!("s = ops.causal_mask(ops.bmm(q / math.sqrt(cfg.d_head), ops.transpose(k), ))\n{rest}"), &[], ""),
+        (
+            // The row maximum by hand.
+            format!(
+                "{scores}\ns = ops.causal_mask(s)\ns = ops.exp(s - ops.max(s, axis=-1, keepdims=True))\n\
+                 w = s / ops.sum(s, axis=-1, keepdims=True)\nreturn ops.merge_heads(w @ v)"
+            ),
+            &[],
+            "",
+        ),
+        (
+            // Masked after the softmax, and made to sum to 1 again: the sums before saw the future.
+            format!(
+                "{scores}\nw = ops.where(ops.column_index(n) <= ops.row_index(n), ops.softmax(s), 0.0)\n\
+                 return ops.merge_heads(w / ops.sum(w, axis=-1, keepdims=True) @ v)"
+            ),
+            &[Kind::Leaks],
+            "leaks through rounding",
+        ),
+        (format!("{scores}\n{rest}"), &[Kind::NoMask, Kind::Leaks], "Is there a causal mask"),
+        (format!("{scores}\ns = ops.causal_mask(s, fill=-9.0)\n{rest}"), &[Kind::NoMask, Kind::Leaks], "low enough?"),
+        (
+            format!("s = ops.bmm(k, q, transpose_b=True) / math.sqrt(cfg.d_head)\ns = ops.causal_mask(s)\n{rest}"),
+            &[Kind::QueryAndKeySwapped],
+            "queries and keys are swapped",
+        ),
+        (
+            format!("{scores}\ns = ops.where(ops.column_index(n) < ops.row_index(n), s, -1e38)\n{rest}"),
+            &[Kind::NotItself],
+            "is the mask strict",
+        ),
+        (
+            format!("{scores}\ns = ops.where(ops.column_index(n) <= ops.row_index(n) + 3, s, -1e38)\n{rest}"),
+            &[Kind::LooksAhead, Kind::Leaks],
+            "sees 3 positions ahead",
+        ),
+        (
+            // The wrong axis, masked behind it.
+            format!(
+                "{scores}\nw = ops.softmax(s, axis=-2)\nw = ops.where(ops.column_index(n) <= ops.row_index(n), w, 0.0)\n\
+                 return ops.merge_heads(w @ v)"
+            ),
+            &[Kind::WrongAxis, Kind::Leaks],
+            "the first column sums to 1",
+        ),
+        (
+            // Two mistakes at once.
+            format!("s = ops.bmm(q, k, transpose_b=True)\n{rest}"),
+            &[Kind::NoMask, Kind::ScoresTooLarge, Kind::Leaks],
+            "8.0 times",
+        ),
+    ] {
+        let report = run(&request(&script(&body), 5));
+        assert_eq!(kinds(&report), mistakes, "{body}\n{:?}", report.findings);
+        assert_eq!(report.passed, mistakes.is_empty(), "{body} {:?}", report.rows);
+        let said = sentence.is_empty() || report.findings.iter().any(|finding| finding.sentence.contains(sentence));
+        assert!(said, "{body}\n{:?}", report.findings);
+    }
+}
+
+#[test]
+fn weights_are_what_counts_and_not_what_is_observed() {
+    let body = "s = ops.bmm(q, k, transpose_b=True) / math.sqrt(cfg.d_head)\nw = ops.observe('weights', ops.softmax(s))\n\
+                w = ops.where(ops.column_index(n) <= ops.row_index(n), w, 0.0)\nreturn ops.merge_heads(w @ v)";
+    let report = run(&request(&script(body), 5));
+    assert_eq!(kinds(&report), [Kind::MaskAfterSoftmax, Kind::Leaks]);
+    assert!(report.findings.iter().any(|finding| finding.sentence.contains("observed as 'weights' is not")));
+}
+
+#[test]
+fn a_gradient_that_is_one_percent_off_fails_and_only_in_its_row() {
+    for tensor in ["output", "dq", "dk", "dv"] {
+        let planted = Some(PlantedError { tensor, factor: 1.01 });
+        let report = run(&Request { planted, ..request(&REFERENCE.script(), 3) });
+        assert!(!report.passed);
+        for row in &report.rows {
+            assert_eq!(row.agrees, row.tensor != tensor, "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn two_functions_are_compared_with_each_other() {
+    let reference = REFERENCE.script();
+    for (name, agrees) in
+        [("reference", true), ("bugs/no_row_maximum", true), ("bugs/no_scale", false), ("window", false)]
+    {
+        let other = builtin(name).unwrap().script();
+        for (theirs, against) in [(&reference, &other), (&other, &reference)] {
+            let report = run(&Request { against: Some(against), ..request(theirs, 3) });
+            assert_eq!((report.passed, report.rows.len()), (agrees, 10), "{name}");
+            assert!(report.findings.is_empty() && report.measured.is_none());
+        }
+    }
+    // What both refuse is no difference; what one refuses is.
+    let square = builtin("bugs/missing_transpose").unwrap().script();
+    let report = run(&Request { against: Some(&square), ..request(&square, 3) });
+    assert!(report.passed && report.inputs == 6, "{:?}", report.refusals);
+    let report = run(&Request { against: Some(&square), ..request(&reference, 3) });
+    assert_eq!((report.passed, report.refusals.len()), (false, 4));
+    // A gradient that goes through x alone.
+    let (of_x, of_q) = (script("return x"), script("return x + 0 * ops.merge_heads(q)"));
+    let report = run(&Request { against: Some(&of_q), ..request(&of_x, 3) });
+    assert!(report.passed, "{:?}", report.rows);
+}
+
+#[test]
+fn a_script_that_runs_nowhere_is_an_error_with_its_place() {
+    let broken = script("return ops.bmm(q, ops.transpose(v), transpose_b=True)");
+    let error = pollster::block_on(check(&request(&broken, 0), &here(), &RunOn::Cpu)).unwrap_err().to_string();
+    assert!(error.starts_with("mine.star:"), "{error}");
+}
+
+#[test]
+fn functions_without_attention_are_measured_without_a_panic() {
+    for body in ["return x", "return ops.merge_heads(v)", "return ops.merge_heads(q * 0)", "return x / (x - x)"] {
+        let report = run(&request(&script(body), 0));
+        assert!(!report.passed, "{body}");
+    }
+}
