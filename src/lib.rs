@@ -15,6 +15,7 @@ pub mod data;
 mod fingerprint;
 pub mod gpu;
 pub mod graph;
+mod json;
 pub mod kernel;
 pub mod model;
 pub mod op;

@@ -1,11 +1,8 @@
 //! `config.json` in Hugging Face's form of a GPT-2. Knows which of its options change what the model computes.
 
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
+use crate::json::parse;
 use crate::model::config::{ConfigError, GptConfig};
 use crate::printable::printable;
 
@@ -69,8 +66,16 @@ pub(super) fn write(config: &GptConfig) -> String {
 
 /// The sizes that a text holds, and whether the model has an attention of its own, which lies beside it.
 pub(super) fn read(text: &str) -> Result<(GptConfig, bool), ConfigError> {
-    let Object(object) = serde_json::from_str(text)
-        .map_err(|error| ConfigError::Json { reason: printable(&error.to_string(), REASON_LIMIT) })?;
+    let object = match parse(text) {
+        Ok(Value::Object(object)) => object,
+        Ok(other) => {
+            let found = shown(&other);
+            let reason =
+                format!("{found} where an object with model_type, vocab_size and the other keys of a GPT-2 is needed");
+            return Err(ConfigError::Json { reason });
+        }
+        Err(error) => return Err(ConfigError::Json { reason: printable(&error.to_string(), REASON_LIMIT) }),
+    };
     let edited = match object.get("model_type") {
         Some(Value::String(name)) if name == "gpt2" => false,
         Some(Value::String(name)) if name == EDITED_MODEL_TYPE => true,
@@ -140,36 +145,6 @@ fn shown(value: &Value) -> String {
     printable(&value.to_string(), 60)
 }
 
-/// The keys of the file. One that stands twice is refused: readers disagree about which of the two counts.
-struct Object(Map<String, Value>);
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys;
-
-        impl<'de> Visitor<'de> for Keys {
-            type Value = Object;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object with model_type, vocab_size and the other keys of a GPT-2")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-                let mut object = Map::new();
-                while let Some(key) = map.next_key::<String>()? {
-                    if object.contains_key(&key) {
-                        return Err(A::Error::custom(format_args!("the key {key:?} stands twice")));
-                    }
-                    object.insert(key, map.next_value()?);
-                }
-                Ok(Object(object))
-            }
-        }
-
-        deserializer.deserialize_map(Keys)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,11 +203,44 @@ mod tests {
             ("n_layer", json!(1_000_000_000), "layers is 1000000000: the largest supported is 1024"),
             ("n_inner", json!(0), "mlp_width is 0: it must be at least 1"),
             ("layer_norm_epsilon", json!("x"), "layer_norm_epsilon is \"x\": it must be a number"),
+            ("n_layer", json!(2.0), "n_layer is 2.0: it must be a whole number"),
+            ("n_layer", json!(-0.0), "n_layer is -0.0: it must be a whole number"),
+            ("n_ctx", json!(32.0), "n_ctx 32.0 is not supported: only the value of n_positions is"),
         ] {
             let mut object = good.clone();
             object[key] = value;
             let error = GptConfig::from_json(&object.to_string()).unwrap_err().to_string();
             assert_eq!(error, expected);
+        }
+    }
+
+    #[test]
+    fn an_object_stands_for_no_number_and_a_number_for_no_size_that_it_only_equals() {
+        let good = r#"{"model_type": "gpt2", "vocab_size": 65, "n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 4,
+            "layer_norm_epsilon": 0.5}"#;
+        assert_eq!(GptConfig::from_json(&good.replace("0.5", "0.50")), GptConfig::from_json(good));
+        assert_eq!(GptConfig::from_json(&good.replace("0.5", "5e-1")), GptConfig::from_json(good));
+        let number = r#"{"$serde_json::private::Number": "2"}"#;
+        let text = r#"{"$serde_json::private::RawValue": "2"}"#;
+        for (from, to, expected) in [
+            (
+                "_layer\": 2",
+                format!("_layer\": {number}"),
+                "n_layer is {\"$serde_json::private::Number\":\"2\"}: it must be",
+            ),
+            (
+                "_layer\": 2",
+                format!("_layer\": {text}"),
+                "n_layer is {\"$serde_json::private::RawValue\":\"2\"}: it must be",
+            ),
+            ("0.5", number.to_string(), "layer_norm_epsilon is {\"$serde_json::private::Number\":\"2\"}: it must be"),
+            ("_layer\": 2", "_layer\": 2e0".into(), "n_layer is 2.0: it must be a whole number"),
+            ("_layer\": 2", "_layer\": 2.00".into(), "n_layer is 2.0: it must be a whole number"),
+            ("_layer\": 2", "_layer\": -0".into(), "n_layer is -0.0: it must be a whole number"),
+            ("_layer\": 2", format!("_layer\": {}", "9".repeat(300)), "n_layer is 1e+300: it must be a whole number"),
+        ] {
+            let error = GptConfig::from_json(&good.replacen(from, &to, 1)).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 
@@ -246,17 +254,23 @@ mod tests {
     #[test]
     fn text_that_is_no_json_object_is_refused() {
         let long = format!("\"{}\"", "x".repeat(100_000));
-        let deep = format!("{{\"n_layer\": {}", "[".repeat(100_000));
+        let deep = format!("{{\"n_layer\": {}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        let open = format!("{{\"n_layer\": {}", "[".repeat(100_000));
+        let digits = format!("{{\"n_layer\": {}}}", "9".repeat(1000));
         for (text, expected) in [
             ("", "EOF while parsing a value at line 1 column 0"),
-            ("[]", "invalid type: sequence, expected an object with model_type, vocab_size and the other keys"),
+            ("[]", "[] where an object with model_type, vocab_size and the other keys of a GPT-2 is needed"),
+            ("1e2", "100.0 where an object with model_type"),
             ("{", "EOF while parsing an object"),
             ("nul", "EOF while parsing a value"),
-            (&long, "invalid type: string \"xxx"),
-            (&deep, "recursion limit exceeded at line 1 column 139"),
-            ("{\"n_layer\": 2, \"n_layer\": 3}", "the key \"n_layer\" stands twice at line 1"),
-            ("{\"\\u001b[2J\": 2, \"\\u001b[2J\": 3}", "the key \"\\u{1b}[2J\" stands twice at line 1"),
-            ("{\"n_layer\": 1e400}", "number out of range"),
+            (&long, "\"xxx"),
+            (&deep, "recursion limit exceeded at line 1 column 140"),
+            (&open, "EOF while parsing a list"),
+            ("{\"n_layer\": 2, \"n_layer\": 3}", "the key \"n_layer\" stands twice in the object at line 1"),
+            ("{\"\\u001b[2J\": 2, \"\\u001b[2J\": 3}", "the key \"\\u{1b}[2J\" stands twice in the object at line 1"),
+            ("{\"n_layer\": 1e400}", "number out of range at line 1 column 13"),
+            ("{\"attn_pdrop\": -1e400}", "number out of range"),
+            (&digits, "number out of range"),
         ] {
             let error = GptConfig::from_json(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("it is not the JSON of a configuration: {expected}")), "{error}");

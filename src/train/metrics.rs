@@ -180,6 +180,13 @@ mod tests {
             (format!("\n[1]\n{good}\n"), Err(2)),
             (format!("{good}\n{}", "x".repeat(1 << 20)), Err(2)),
             (format!("{good}\n\"\u{1b}[2J\"\n"), Err(2)),
+            (good.replace("\"step\":1", "\"step\":1.0") + "\n", Err(1)),
+            (good.replace("\"step\":1", "\"step\":-0") + "\n", Err(1)),
+            (good.replace("\"step\":1", r#""step":{"$serde_json::private::Number":"1"}"#) + "\n", Err(1)),
+            (good.replace("\"grad_norm\":0.5", "\"grad_norm\":1e400") + "\n", Err(1)),
+            (good.replace("\"grad_norm\":0.5", &format!("\"grad_norm\":{}", "9".repeat(1000))) + "\n", Err(1)),
+            (good.replace("\"grad_norm\":0.5", r#""grad_norm":{"$serde_json::private::Number":"1"}"#) + "\n", Err(1)),
+            (good.replace("\"grad_norm\":0.5", "\"grad_norm\":5e-1") + "\n", Ok(1)),
         ] {
             std::fs::write(&path, &text).unwrap();
             match (read_metrics(&path), expected) {

@@ -75,7 +75,11 @@ mod tests {
             ("# a comment\n\nsteps = \"many\"\n", 3, "invalid type: string \"many\", expected u64"),
             ("steps = -1\n", 1, "invalid value: integer `-1`, expected u64"),
             ("data = \"text.txt\"\n", 1, "invalid type: string \"text.txt\", expected a sequence"),
-            ("attention = \"flash\"\n", 1, "unknown variant `flash`, expected `naive` or `fused`"),
+            (
+                "attention = \"flash\"\n",
+                1,
+                "'flash' is no attention: it may be naive, fused, FILE.star or builtin:NAME",
+            ),
             ("preset = \"huge\"\n", 1, "unknown variant `huge`, expected one of `tiny`, `heads`, `nano`, `baby`"),
             ("steps = 3\nsteps = 4\n", 2, "duplicate key"),
             ("steps = 3\nbatch 4\n", 2, ""),

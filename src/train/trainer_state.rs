@@ -30,6 +30,7 @@ pub struct TrainerState {
     pub step: u64,
     pub seed: u64,
     /// [`Settings::trajectory`](crate::train::Settings::trajectory) of the run.
+    #[serde(deserialize_with = "crate::json::object")]
     pub settings: Map<String, Value>,
     /// The lowest validation loss so far; `None` before the first measurement.
     pub best_validation_loss: Option<f64>,
@@ -172,6 +173,25 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_is_the_number_that_it_equals_and_no_object() {
+        let room = tempfile::tempdir().unwrap();
+        state().write_into(room.path()).unwrap();
+        let good = std::fs::read_to_string(room.path().join(TRAINER_FILE)).unwrap();
+        for (to, unchanged) in [
+            ("0.0010", true),
+            ("1e-3", true),
+            ("0.0011", false),
+            (r#"{"$serde_json::private::Number": "0.001"}"#, false),
+            (r#"{"$serde_json::private::RawValue": "0.001"}"#, false),
+        ] {
+            let text = good.replacen("\"learning_rate\": 0.001", &format!("\"learning_rate\": {to}"), 1);
+            assert_ne!(text, good);
+            let read = TrainerState::parse(text.as_bytes(), Path::new("trainer.json")).unwrap();
+            assert_eq!(read.check_settings(&Preset::Nano.settings().trajectory()).is_ok(), unchanged, "{to}");
+        }
+    }
+
+    #[test]
     fn a_changed_setting_is_named_with_both_values() {
         let mut settings = Preset::Nano.settings();
         settings.batch = 13;
@@ -205,6 +225,14 @@ mod tests {
             ("\"step\": 250", "\"step\": 1e3", "invalid type: floating point `1000.0`, expected u64"),
             ("\"step\": 250", "\"step\": 1, \"step\": 2", "duplicate field `step`"),
             ("\"tokens\": 192000", "\"tokens\": 18446744073709551616", "invalid type: floating point"),
+            ("\"tokens\": 192000", "\"tokens\": -0", "invalid type: floating point `-0.0`, expected u64"),
+            (
+                "\"tokens\": 192000",
+                "\"tokens\": {\"$serde_json::private::Number\": \"1\"}",
+                "invalid type: map, expected u64",
+            ),
+            ("\"batch\": 12", "\"batch\": 1e400", "number out of range"),
+            ("\"batch\": 12", "\"batch\": 12, \"batch\": 12", "the key \"batch\" stands twice in the object"),
         ] {
             let text = good.replacen(from, to, 1);
             assert_ne!(text, good);

@@ -1,9 +1,12 @@
 //! Every op's gradient rule against finite differences in f64, through the planned tape: alone in many shapes and
-//! layouts, on top of every other op, and in random graphs.
+//! layouts, on top of every other op, in random graphs, and in attention files.
 //!
 //! Inputs are drawn from what each op states of its domain (`Op::domain`). A few graphs run on the adapter too.
 
 mod adapter;
+mod attention_files;
+#[path = "../attention_functions/mod.rs"]
+mod attention_functions;
 mod case;
 mod cases;
 mod compare;
@@ -29,7 +32,7 @@ type Check = fn() -> Result<(), String>;
 fn main() {
     let arguments = Arguments::from_args();
     let gpu = device::open();
-    let checks: [(&str, Check); 15] = [
+    let checks: [(&str, Check); 18] = [
         ("gradients of every op equal central differences", every_case),
         ("every op is in a case", coverage::every_op_is_in_a_case),
         ("every op may feed every other", dags::every_op_may_feed_every_other),
@@ -60,6 +63,15 @@ fn main() {
             "fused and naive gradients of the same attention agree",
             rewrites::fused_and_naive_gradients_of_the_same_attention_agree,
         ),
+        (
+            "gradients of every attention file equal central differences",
+            attention_files::gradients_of_every_attention_file_equal_central_differences,
+        ),
+        (
+            "fused and naive gradients of every attention file agree",
+            attention_files::fused_and_naive_gradients_of_every_attention_file_agree,
+        ),
+        ("every op of scripts is in an attention file", attention_files::every_op_of_scripts_is_in_an_attention_file),
     ];
     let mut trials: Vec<Trial> =
         checks.into_iter().map(|(name, check)| Trial::test(name, move || check().map_err(Failed::from))).collect();

@@ -48,8 +48,8 @@ impl GoldenFile {
         let malformed = |reason: &str| GoldenError::Malformed { path: path.into(), reason: reason.into() };
         let tensors = TensorFile::open(path).map_err(|source| GoldenError::File { path: path.into(), source })?;
         let text = tensors.note("golden").ok_or_else(|| malformed("its metadata has no 'golden'"))?;
-        let described: Value =
-            serde_json::from_str(text).map_err(|error| malformed(&format!("its description is no JSON: {error}")))?;
+        let described = crate::json::parse(text);
+        let described = described.map_err(|error| malformed(&format!("its description is no JSON: {error}")))?;
         let op = described["op"].as_str().ok_or_else(|| malformed("its description names no op"))?.to_string();
         let entries = described["tensors"].as_object().ok_or_else(|| malformed("it describes no tensors"))?;
         if entries.is_empty() {

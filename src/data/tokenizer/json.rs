@@ -250,7 +250,7 @@ impl Outline<'_> {
 
 /// A part of the file as a value, unless it is too long to be any that is meant.
 fn short_value(part: &RawValue) -> Option<Value> {
-    serde_json::from_str(Some(part.get()).filter(|text| text.len() <= PART_LIMIT)?).ok()
+    crate::json::parse(Some(part.get()).filter(|text| text.len() <= PART_LIMIT)?).ok()
 }
 
 /// The `type` of a part of the file, or its beginning if it has none.
@@ -450,6 +450,11 @@ mod tests {
                 json!({ "type": "Whitespace" }),
                 "by a pre_tokenizer (\"Whitespace\") that means neither",
             ),
+            (
+                "pre_tokenizer",
+                json!({ "$serde_json::private::RawValue": character::pre_tokenizer().to_string() }),
+                "that means neither",
+            ),
             ("pre_tokenizer", json!(["x"]), "by a pre_tokenizer (\"[\\\"x\\\"]\") that means neither"),
         ] {
             let message = Tokenizer::from_json(&file(|file| file[field] = value)).unwrap_err().to_string();
@@ -461,7 +466,10 @@ mod tests {
     fn hostile_text_is_an_error_of_one_short_line() {
         let good = file(|_| {});
         let deep = format!("{{\"pre_tokenizer\": {}", "[".repeat(1_000_000));
-        let odd_ids = ["-1", "1.5", "1e400", "null", "\"0\"", "[]", "18446744073709551616"];
+        let digits = "9".repeat(1000);
+        let number = r#"{"$serde_json::private::Number": "1"}"#;
+        let odd_ids =
+            ["-1", "-0", "1.0", "1.5", "1e400", "null", "\"0\"", "[]", "18446744073709551616", &digits, number];
         let odd_ids = odd_ids.map(|id| good.replace("\"b\":1", &format!("\"b\":{id}")));
         let mut texts = vec!["", "null", "[]", "3", "\"\"", "{", "{}", "{\"model\": 3}", "{\"model\": []}", &deep];
         texts.extend(odd_ids.iter().map(String::as_str));
