@@ -35,9 +35,8 @@ const CANCELLATION: f64 = 1.0 / (1 << 22) as f64;
 /// The rounding that is left of gradients that cancel.
 fn cancellation(shape: &Shape, inputs: &CaseInputs) -> f64 {
     let largest = |tensor: &[f64]| tensor.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
-    let factors = [&inputs.query, &inputs.key, &inputs.x].map(|tensor| largest(tensor));
     let dot = largest(&inputs.output_gradient) * largest(&inputs.value) * (shape.head_width as f64).sqrt();
-    CANCELLATION * shape.scale() * factors.into_iter().fold(0.0, f64::max) * dot
+    CANCELLATION * shape.scale() * largest(&inputs.query).max(largest(&inputs.key)) * dot
 }
 
 /// How numbers were stored.
