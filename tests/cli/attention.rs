@@ -68,6 +68,15 @@ fn the_file_of_the_reference_trains_as_the_built_in_attention_does_fused_or_not(
         assert_eq!(train("builtin:reference", "file"), fused);
         let naive = train("naive", "naive");
         assert_eq!(train("builtin:reference,naive", "file-naive"), naive);
+        // Fused or not, it is one curve, up to the last digit that is printed.
+        let numbers = |lines: &[String]| -> Vec<f64> {
+            lines.iter().flat_map(|line| line.split_whitespace()).filter_map(|word| word.parse().ok()).collect()
+        };
+        let (fused_numbers, naive_numbers) = (numbers(&fused), numbers(&naive));
+        assert!(fused_numbers.len() > 10 && fused_numbers.len() == naive_numbers.len(), "{fused:?}");
+        for (fused, naive) in fused_numbers.iter().zip(&naive_numbers) {
+            assert!((fused - naive).abs() < 1.5e-4, "{fused} {naive}");
+        }
         assert_eq!(
             room.read("fused/last/model.safetensors").len(),
             room.read("file/last/model.safetensors").len(),
