@@ -12,7 +12,7 @@ pub struct EditedAttention {
     tracer: Arc<dyn Tracer>,
     /// The learned parameters of each layer.
     pub parameters: Vec<Vec<ParameterDeclaration>>,
-    /// The newest traces, by batch and length: training, evaluation and probes ask for the same shapes.
+    /// The newest traces, by shape: training, evaluation and probes ask for the same shapes.
     traces: Arc<Mutex<Vec<Trace>>>,
     /// What the function printed when it was traced for the first layer, and what may be a mistake in it, as lines.
     pub remarks: Vec<String>,
@@ -21,8 +21,7 @@ pub struct EditedAttention {
 /// The recordings of all layers for one shape.
 #[derive(Clone, Debug)]
 struct Trace {
-    batch: usize,
-    length: usize,
+    sizes: TraceSizes,
     recordings: Vec<Recording>,
 }
 
@@ -54,23 +53,24 @@ impl EditedAttention {
     }
 
     fn trace(&self, config: &GptConfig, batch: usize, length: usize) -> Result<Vec<Recording>, ScriptError> {
+        let sizes = sizes(config, batch, length);
         // What another thread left behind when it panicked is whole all the same: a trace is pushed in one go.
         let remembered = || self.traces.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = remembered().iter().find(|known| (known.batch, known.length) == (batch, length)).cloned();
+        let known = remembered().iter().find(|known| known.sizes == sizes).cloned();
         if let Some(known) = known {
             return Ok(known.recordings);
         }
-        let recordings = self.trace_anew(config, batch, length)?;
+        let recordings = self.trace_anew(config, &sizes)?;
         let mut traces = remembered();
         if traces.len() == TRACES {
             traces.remove(0);
         }
-        traces.push(Trace { batch, length, recordings: recordings.clone() });
+        traces.push(Trace { sizes, recordings: recordings.clone() });
         Ok(recordings)
     }
 
-    fn trace_anew(&self, config: &GptConfig, batch: usize, length: usize) -> Result<Vec<Recording>, ScriptError> {
-        let recordings = self.tracer.trace(&self.script, &sizes(config, batch, length))?;
+    fn trace_anew(&self, config: &GptConfig, sizes: &TraceSizes) -> Result<Vec<Recording>, ScriptError> {
+        let recordings = self.tracer.trace(&self.script, sizes)?;
         if recordings.len() != self.parameters.len() {
             let (found, wanted) = (recordings.len(), self.parameters.len());
             return Err(ScriptError::whole(&self.script.file, format!("{found} layers were traced, not {wanted}")));
@@ -83,7 +83,7 @@ impl EditedAttention {
             if found == wanted {
                 continue;
             }
-            let context = config.context_length;
+            let (TraceSizes { batch, length, .. }, context) = (sizes, config.context_length);
             let place = recording.parameters.iter().zip(declared).find(|(found, wanted)| found.shape != wanted.shape);
             return Err(ScriptError {
                 file: self.script.file.clone(),
