@@ -11,15 +11,15 @@ fn the_table_names_each_fault_its_kind_and_the_first_case_that_noticed_it() {
     }
     let printed = ended.fine();
     let rows: Vec<&str> = printed.lines().filter(|line| line.starts_with("fill/vec4 ")).collect();
-    assert_eq!(rows.len(), 3, "{printed}");
-    for (row, kind) in rows.iter().zip(["index", "tile", "tile"]) {
+    assert_eq!(rows.len(), 5, "{printed}");
+    for (row, kind) in rows.iter().zip(["index", "tile", "tile", "formula", "formula"]) {
         assert!(row.split_whitespace().nth(1) == Some(kind) && row.contains("[count="), "{row}");
         assert!(row.contains("operand 0 index "), "{row}");
     }
     assert!(printed.contains("kernel/design  kind"), "{printed}");
     assert!(
         printed.ends_with(
-            "3 mutants noticed, 0 survived, 0 cannot show on this adapter, 0 not run by their design here\n"
+            "5 mutants noticed, 0 survived, 0 cannot show on this adapter, 0 not run by their design here\n"
         )
     );
 }
