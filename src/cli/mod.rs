@@ -54,7 +54,7 @@ enum Command {
     Generate(generate::Arguments),
     /// Check every kernel, design and case against its CPU twin, element by element
     Parity(parity::Arguments),
-    /// Check an attention function: against the closed form, element by element, with a diagnosis of what is wrong
+    /// Check an attention file against the closed form, and say what is wrong with it
     Check(check::Arguments),
     /// Run one op on tensors from a file, forward and backward, to compare with NumPy or PyTorch
     Op(op::Arguments),
