@@ -1,12 +1,14 @@
-// Cross-entropy of a row of logits with its target, by the log-sum-exp of the row:
+// Cross-entropy of a row of logits with its target, by the log-sum-exp of the row, m + log(l):
 //
-//     log_sum_exp[r] = m + log(sum_c exp(logits[r][c] - m)),   m = max_c logits[r][c]
-//     row_loss[r]    = log(sum_c exp(logits[r][c] - m)) + (m - logits[r][target])
+//     m = max_c logits[r][c],   l = sum_c exp(logits[r][c] - m)
+//     row_loss[r] = log(l) + (m - logits[r][target])
+//     softmax_statistics[0][r] = m,   softmax_statistics[1][r] = l
 //
 // (the shift by the maximum: Blanchard, Higham and Higham 2021, eq. 1.4). One invocation owns one row and reads it
 // twice, four values an iteration. The sums of BLOCK values are added to the total together, so that the error does not
 // grow with the vocabulary.
-// Logits of -inf weigh exactly nothing. A NaN is carried to both results by its bits, since `max` and `exp` may drop it.
+// Logits of -inf weigh exactly nothing. A row that has a NaN or +inf, or nothing but -inf, has NaN for all its results: found
+// and written by bits, since `max` and `exp` may drop a NaN.
 // A target of IGNORED gives a loss of 0; any other past the vocabulary reads the last column, never out of it.
 // Assumes that row_stride is a whole number of values; columns from `vocabulary` on may hold anything.
 
@@ -20,13 +22,14 @@ struct Params {
 @group(0) @binding(1) var<storage, read> logits: array<Value>;
 @group(0) @binding(2) var<storage, read> targets: array<u32>;
 @group(0) @binding(3) var<storage, read_write> row_loss: array<f32>;
-@group(0) @binding(4) var<storage, read_write> log_sum_exp: array<f32>;
+@group(0) @binding(4) var<storage, read_write> softmax_statistics: array<f32>;
 
 const WIDTH: u32 = 8u;
 const BLOCK: u32 = 128u; // values
 const IGNORED: u32 = 0xffffffffu;
 const LOWEST: f32 = -3.4028234663852886e38;
 const INFINITY_BITS: u32 = 0x7f800000u;
+const NAN_BITS: u32 = 0x7fc00000u;
 
 // A value of the row that begins at `start`; LOWEST where a column lies outside.
 fn value_at(start: u32, column: u32, end: u32) -> Value {
@@ -86,8 +89,10 @@ fn main(
     let chosen = columns_from(holder * LANES) == Columns(column_named);
     let target_logit = sum_of(select(Value(0.0), logits[start + holder], chosen));
 
-    let broken = magnitude > INFINITY_BITS;
-    let loss = select(log_sum + (maximum - target_logit), bitcast<f32>(magnitude), broken);
+    let broken = magnitude > INFINITY_BITS || bitcast<u32>(maximum) == INFINITY_BITS || total == 0.0;
+    let not_a_number = bitcast<f32>(magnitude | NAN_BITS);
+    let loss = select(log_sum + (maximum - target_logit), not_a_number, broken);
     row_loss[row] = select(loss, 0.0, named == IGNORED);
-    log_sum_exp[row] = select(maximum + log_sum, bitcast<f32>(magnitude), broken);
+    softmax_statistics[row] = select(maximum, not_a_number, broken);
+    softmax_statistics[params.rows + row] = select(total, not_a_number, broken);
 }

@@ -1,9 +1,11 @@
 // Gradient of the mean cross-entropy with respect to the logits:
 //
-//     logits_gradient[r][c] = upstream / count * (exp(logits[r][c] - log_sum_exp[r]) - (c == targets[r] ? 1 : 0))
+//     logits_gradient[r][c] = upstream / count * (exp(logits[r][c] - m[r]) / l[r] - (c == targets[r] ? 1 : 0))
 //
-// (Bishop 2006, eq. 4.109), where count, in summary[1], is the number of targets that are not IGNORED; the row of an
-// ignored target is 0. One invocation owns one row, four values an iteration. Columns from `vocabulary` on are
+// (Bishop 2006, eq. 4.109), where m and l, in softmax_statistics, are the row's largest logit and the sum of exp(logits - m)
+// and count, in summary[1], is the number of targets that are not IGNORED. The row of an ignored target is 0; one whose l is
+// NaN is NaN. The weight is not exp(logits - (m + log(l))): near logits of 20,000 that sum in f32 is off by 0.001.
+// One invocation owns one row, four values an iteration. Columns from `vocabulary` on are
 // not written. Assumes that row_stride is a whole number of values.
 
 struct Params {
@@ -15,7 +17,7 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> logits: array<Value>;
 @group(0) @binding(2) var<storage, read> targets: array<u32>;
-@group(0) @binding(3) var<storage, read> log_sum_exp: array<f32>;
+@group(0) @binding(3) var<storage, read> softmax_statistics: array<f32>; // [2, rows]
 @group(0) @binding(4) var<storage, read> summary: array<f32>;
 @group(0) @binding(5) var<storage, read> upstream: array<f32>;
 @group(0) @binding(6) var<storage, read_write> logits_gradient: array<Value>;
@@ -28,9 +30,11 @@ struct Row {
     start: u32,
     end: u32,
     target_column: u32,
-    log_sum: f32,
-    // upstream / count, and 0 where the target is ignored.
+    maximum: f32,
+    inverse_sum: f32,
+    // upstream / count
     factor: f32,
+    is_ignored: bool,
 }
 
 fn write_value(row: Row, column: u32) {
@@ -39,9 +43,9 @@ fn write_value(row: Row, column: u32) {
     }
     let columns = columns_from(column * LANES);
     let value = logits[row.start + column];
-    let weight = select(Value(0.0), exp(value - row.log_sum), value > Value(LOWEST));
+    let weight = select(Value(0.0), exp(value - row.maximum) * row.inverse_sum, value > Value(LOWEST));
     let expected = select(Value(0.0), Value(1.0), columns == Columns(row.target_column));
-    var gradient = select(Value(0.0), row.factor * (weight - expected), row.factor != 0.0);
+    var gradient = select(row.factor * (weight - expected), Value(0.0), row.is_ignored);
     if (column + 1u) * LANES > params.vocabulary {
         gradient = select(logits_gradient[row.start + column], gradient, columns < Columns(params.vocabulary));
     }
@@ -61,10 +65,13 @@ fn main(
     let start = index * (params.row_stride / LANES);
     let end = (params.vocabulary + LANES - 1u) / LANES;
     let target_column = min(targets[index], params.vocabulary - 1u);
+    let is_ignored = targets[index] == IGNORED;
     // Where nothing counts the count is 0, and every row is ignored.
     let share = upstream[0] / max(summary[1], 1.0);
-    let factor = select(share, 0.0, targets[index] == IGNORED);
-    let row = Row(start, end, target_column, log_sum_exp[index], factor);
+    let sum = softmax_statistics[params.rows + index];
+    // A comparison may drop a NaN, a product does not.
+    let factor = select(share, sum, is_nan(sum));
+    let row = Row(start, end, target_column, softmax_statistics[index], 1.0 / sum, factor, is_ignored);
     for (var column = 0u; column < end; column += 4u) {
         write_value(row, column);
         write_value(row, column + 1u);

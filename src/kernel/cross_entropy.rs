@@ -19,8 +19,10 @@ pub const IGNORED: u32 = u32::MAX;
 
 crate::kernel_parameters! {
     /// Operands: `logits [rows, row_stride]`, of which the first `vocabulary` columns are read, `targets [rows]`,
-    /// `row_loss [rows]` (nats; 0 where the target is [`IGNORED`]), `log_sum_exp [rows]`. Logits may be -inf. Any other
-    /// target past the vocabulary reads the last column; who fills the buffer has to refuse it before.
+    /// `row_loss [rows]` (nats; 0 where the target is [`IGNORED`]), `softmax_statistics [2, rows]`: the largest logit `m` of
+    /// each row, then its `l = sum(exp(logits - m))`, which the backward pass needs apart. Logits may be -inf; a row with
+    /// NaN or +inf, or of -inf alone, has NaN for its loss and both statistics. Any other target past the vocabulary reads
+    /// the last column; who fills the buffer has to refuse it before.
     pub struct Parameters {
         rows: u32,
         vocabulary: u32,
@@ -39,6 +41,15 @@ const MUTANTS: &[Mutant] = &[
         "let maximum = 0.0;",
     ),
     Mutant::new(Formula, "an ignored row has a loss", "select(loss, 0.0, named == IGNORED)", "loss"),
+    Mutant::new(Formula, "a NaN is dropped", "magnitude > INFINITY_BITS || ", ""),
+    Mutant::new(Formula, "+inf is a logit as any other", " || bitcast<u32>(maximum) == INFINITY_BITS", ""),
+    Mutant::new(Formula, "a row without a visible logit has statistics", " || total == 0.0", ""),
+    Mutant::new(
+        Index,
+        "the sums lie over the largest",
+        "softmax_statistics[params.rows + row]",
+        "softmax_statistics[row]",
+    ),
     Mutant::new(Accumulator, "every block replaces the one before", "total += sum_of(sum);", "total = sum_of(sum);"),
     Mutant::new(
         Tile,
@@ -114,16 +125,17 @@ impl KernelDefinition for CrossEntropy {
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (logits, targets) = (operands.real(0), operands.words(1));
-        let (mut row_loss, mut log_sum_exp) = (operands.real_mut(2), operands.real_mut(3));
+        let (mut row_loss, mut statistics) = (operands.real_mut(2), operands.real_mut(3));
         let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
-        for row in 0..parameters.rows as usize {
+        let rows = parameters.rows as usize;
+        for row in 0..rows {
             let logits = &logits[row * stride..][..vocabulary];
-            let maximum = logits.iter().map(|value| value.wide()).fold(S::Wide::NEG_INFINITY, S::Wide::max);
-            let log_sum = logits.iter().map(|value| (value.wide() - maximum).exp()).sum::<S::Wide>().ln();
+            let (maximum, sum) = softmax_statistics(logits.iter().map(|logit| logit.wide()));
             let target_logit = logits[targets[row].min(parameters.vocabulary - 1) as usize].wide();
-            let loss = log_sum + (maximum - target_logit);
+            let loss = sum.ln() + (maximum - target_logit);
             row_loss[row] = S::narrow(if targets[row] == IGNORED { S::Wide::of(0.0) } else { loss });
-            log_sum_exp[row] = S::narrow(maximum + log_sum);
+            statistics[row] = S::narrow(maximum);
+            statistics[rows + row] = S::narrow(sum);
         }
     }
 
@@ -142,17 +154,19 @@ impl KernelDefinition for CrossEntropy {
                 }
             }
             let log_sum = sum.ln();
-            let error = error / sum + of_sum(parameters.vocabulary.into()) + of_log(log_sum);
+            let of_sum = error / sum + of_sum(parameters.vocabulary.into());
+            let error = of_sum + of_log(log_sum);
             let target_logit = logits().nth(targets[row].min(parameters.vocabulary - 1) as usize).unwrap_or(maximum);
             let of_loss = error + 2.0 * UNIT * (log_sum + 2.0 * (maximum - target_logit));
             bounds[0][row] = if targets[row] == IGNORED { 0.0 } else { of_loss };
-            bounds[1][row] = error + 2.0 * UNIT * (maximum.abs() + log_sum);
+            // The largest is one of the logits. The sum is stored.
+            bounds[1][parameters.rows as usize + row] = sum * (of_sum + UNIT);
         }
     }
 
     fn cost(parameters: &Parameters) -> Cost {
         let (rows, vocabulary) = (u64::from(parameters.rows), u64::from(parameters.vocabulary));
-        Cost { flops: 4 * rows * vocabulary, bytes: 4 * (rows * vocabulary + 3 * rows) }
+        Cost { flops: 4 * rows * vocabulary, bytes: 4 * (rows * vocabulary + 4 * rows) }
     }
 
     fn cases() -> Vec<Case> {
@@ -160,20 +174,24 @@ impl KernelDefinition for CrossEntropy {
             .into_iter()
             .map(|case| {
                 let rows = case.parameters.rows as usize;
-                Case::new(
-                    case.name,
-                    case.parameters,
-                    vec![
-                        Operand::Input(case.logits),
-                        Operand::InputWords(case.targets),
-                        Operand::Output(rows),
-                        Operand::Output(rows),
-                    ],
-                    Tolerance::new(2e-6, 5e-7),
-                )
+                let operands = vec![
+                    Operand::Input(case.logits),
+                    Operand::InputWords(case.targets),
+                    Operand::Output(rows),
+                    Operand::Output(2 * rows),
+                ];
+                let has_nan = case.has_nan;
+                Case { has_nan, ..Case::new(case.name, case.parameters, operands, Tolerance::new(2e-6, 1e-6)) }
             })
             .collect()
     }
+}
+
+/// A row's largest logit `m`, and `sum(exp(logits - m))`; both NaN where the sum is.
+pub(super) fn softmax_statistics<W: Wide>(logits: impl Iterator<Item = W> + Clone) -> (W, W) {
+    let maximum = logits.clone().fold(W::NEG_INFINITY, W::max);
+    let sum = logits.map(|logit| (logit - maximum).exp()).sum::<W>();
+    if sum.is_nan() { (sum, sum) } else { (maximum, sum) }
 }
 
 /// Logits and targets that both the forward and the backward kernel are held to.
@@ -182,10 +200,11 @@ pub(super) struct LogitCase {
     pub(super) parameters: Parameters,
     pub(super) logits: Vec<f32>,
     pub(super) targets: Vec<u32>,
+    pub(super) has_nan: bool,
 }
 
 /// Seeded cases: ragged and whole rows, gaps between rows (NaN, so that a read of one shows), every third target
-/// ignored in some, logits of -inf, logits shifted far from 0.
+/// ignored in some, logits of -inf, logits shifted far from 0, rows that have no softmax.
 pub(super) fn logit_cases(seed: u64) -> Vec<LogitCase> {
     let shapes = [
         (1, 1, 1),
@@ -220,19 +239,47 @@ pub(super) fn logit_cases(seed: u64) -> Vec<LogitCase> {
         let parameters = Parameters { rows: rows as u32, vocabulary: vocabulary as u32, row_stride: row_stride as u32 };
         let marks = if ignoring { " ignoring" } else { "" };
         let name = format!("rows={rows} V={vocabulary} stride={row_stride}{marks} seed={seed}");
-        cases.push(LogitCase { name, parameters, logits, targets });
+        cases.push(LogitCase { name, parameters, logits, targets, has_nan: false });
     }
     for (row_stride, name) in [(97, "rows=2 V=97 one visible logit"), (100, "rows=2 V=97 stride=100 one visible logit")]
     {
         let mut logits = vec![f32::NEG_INFINITY; 2 * row_stride];
         (logits[70], logits[row_stride]) = (10.0, -3e4);
         let parameters = Parameters { rows: 2, vocabulary: 97, row_stride: row_stride as u32 };
-        cases.push(LogitCase { name: name.into(), parameters, logits, targets: vec![70, 0] });
+        cases.push(LogitCase { name: name.into(), parameters, logits, targets: vec![70, 0], has_nan: false });
     }
     let parameters = Parameters { rows: 2, vocabulary: 5, row_stride: 5 };
     let (logits, targets) = (normal(seed, 2, 10, 1.0), vec![5, u32::MAX - 1]);
-    cases.push(LogitCase { name: "targets past the vocabulary".into(), parameters, logits, targets });
+    let name = "targets past the vocabulary".into();
+    cases.push(LogitCase { name, parameters, logits, targets, has_nan: false });
+    cases.extend([10, 12].map(|row_stride| rows_without_a_softmax(seed, row_stride)));
     cases
+}
+
+/// Rows of ten logits among which NaN of either sign or +inf stands, in the target or not, or of -inf alone; in one the
+/// target is ignored, and one, of logits about 20,000, is as it should be.
+fn rows_without_a_softmax(seed: u64, row_stride: usize) -> LogitCase {
+    let (rows, vocabulary) = (9, 10);
+    let mut logits = normal(seed, 3, rows * row_stride, 2.0);
+    logits.chunks_exact_mut(row_stride).for_each(|row| row[vocabulary..].fill(0.0));
+    let mut targets = vec![4; rows];
+    let mut row = |row: usize, change: &dyn Fn(&mut [f32])| change(&mut logits[row * row_stride..][..vocabulary]);
+    row(0, &|logits| logits[0] = f32::NAN);
+    row(1, &|logits| logits[9] = -f32::NAN);
+    row(2, &|logits| logits[4] = f32::NAN);
+    row(3, &|logits| logits[6] = f32::INFINITY);
+    row(4, &|logits| logits.fill(f32::NEG_INFINITY));
+    row(5, &|logits| logits[7] = f32::NAN);
+    targets[5] = IGNORED;
+    row(6, &|logits| {
+        logits.fill(f32::NEG_INFINITY);
+        (logits[3], logits[4]) = (f32::NAN, 1.0);
+    });
+    row(7, &|logits| logits.iter_mut().for_each(|logit| *logit += 2e4));
+    row(8, &|logits| logits[4] = f32::INFINITY);
+    let parameters = Parameters { rows: rows as u32, vocabulary: vocabulary as u32, row_stride: row_stride as u32 };
+    let name = format!("rows={rows} V={vocabulary} stride={row_stride} without a softmax seed={seed}");
+    LogitCase { name, parameters, logits, targets, has_nan: true }
 }
 
 #[cfg(test)]
@@ -246,12 +293,12 @@ mod tests {
         let hidden = f64::NEG_INFINITY;
         let (two, four) = (2f64.ln(), 4f64.ln());
         // Equal logits; odds of 1 to 3; one visible logit; an ignored target.
-        for (logits, target, loss, log_sum_exp) in [
-            ([0.0, 0.0], 1, two, two),
-            ([0.0, 3f64.ln()], 0, four, four),
-            ([hidden, 10.0], 1, 0.0, 10.0),
-            ([1e4, 1e4], 0, two, 1e4 + two),
-            ([0.0, 0.0], IGNORED, 0.0, two),
+        for (logits, target, loss, statistics) in [
+            ([0.0, 0.0], 1, two, [0.0, 2.0]),
+            ([0.0, 3f64.ln()], 0, four, [3f64.ln(), 4.0 / 3.0]),
+            ([hidden, 10.0], 1, 0.0, [10.0, 1.0]),
+            ([1e4, 1e4], 0, two, [1e4, 2.0]),
+            ([0.0, 0.0], IGNORED, 0.0, [0.0, 2.0]),
         ] {
             let results = run::<CrossEntropy>(
                 &Parameters { rows: 1, vocabulary: 2, row_stride: 2 },
@@ -259,11 +306,13 @@ mod tests {
                     HostBuffer::Real(logits.to_vec()),
                     HostBuffer::Words(vec![target]),
                     HostBuffer::Real(vec![9.0]),
-                    HostBuffer::Real(vec![9.0]),
+                    HostBuffer::Real(vec![9.0; 2]),
                 ],
             );
             assert!((numbers(&results[2])[0] - loss).abs() < 1e-12, "{logits:?} {target}");
-            assert!((numbers(&results[3])[0] - log_sum_exp).abs() < 1e-12, "{logits:?} {target}");
+            for (found, expected) in numbers(&results[3]).iter().zip(statistics) {
+                assert!((found - expected).abs() < 1e-12, "{logits:?} {target}");
+            }
         }
     }
 }

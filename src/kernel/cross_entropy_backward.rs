@@ -1,6 +1,6 @@
 //! Gradient of the mean cross-entropy with respect to the logits: softmax less one-hot (Bishop 2006, eq. 4.109).
 
-use super::cross_entropy::{IGNORED, logit_cases, whole_vec4_stride};
+use super::cross_entropy::{IGNORED, logit_cases, softmax_statistics, whole_vec4_stride};
 use super::cross_entropy_mean::COUNT;
 use super::loop_limit;
 use super::piece;
@@ -15,8 +15,8 @@ use crate::tape::{
 pub static KERNEL: Kernel = Kernel::of::<CrossEntropyBackward>();
 
 crate::kernel_parameters! {
-    /// Operands: `logits [rows, row_stride]`, `targets [rows]`, `log_sum_exp [rows]` as [`super::cross_entropy`] writes
-    /// it, `summary [2]` as [`super::cross_entropy_mean`] writes it, `upstream [1]` (the gradient of the mean),
+    /// Operands: `logits [rows, row_stride]`, `targets [rows]`, `softmax_statistics [2, rows]` as [`super::cross_entropy`]
+    /// writes them, `summary [2]` as [`super::cross_entropy_mean`] writes it, `upstream [1]` (the gradient of the mean),
     /// `logits_gradient [rows, row_stride]`, of which the first `vocabulary` columns are written.
     pub struct Parameters {
         rows: u32,
@@ -58,7 +58,11 @@ fn bounded(parameters: &Parameters, lanes: u32) -> Result<(), String> {
 const ONE_IS_LEFT: Mutant =
     Mutant::new(Formula, "the target's one is left out", "row.factor * (weight - expected)", "row.factor * weight");
 const IGNORED_COUNTS: Mutant =
-    Mutant::new(Formula, "an ignored row has a gradient", "select(share, 0.0, targets[index] == IGNORED)", "share");
+    Mutant::new(Formula, "an ignored row has a gradient", "targets[index] == IGNORED", "false");
+const NOT_DIVIDED: Mutant = Mutant::new(Formula, "the weights are not divided by their sum", " * row.inverse_sum", "");
+const NAN_DROPPED: Mutant = Mutant::new(Formula, "a NaN is dropped", "select(share, sum, is_nan(sum))", "share");
+const LARGEST_FOR_SUM: Mutant =
+    Mutant::new(Index, "the largest is taken for the sum", "[params.rows + index]", "[index]");
 const SUM_NOT_MEAN: Mutant =
     Mutant::new(Formula, "the gradient is that of the sum", "upstream[0] / max(summary[1], 1.0)", "upstream[0]");
 const NOTHING_BY_NOTHING: Mutant =
@@ -87,7 +91,7 @@ impl KernelDefinition for CrossEntropyBackward {
         static DESIGNS: &[Design<Parameters>] = &[
             design(
                 "vec4",
-                &[&piece::LINEAR_INDEX, &piece::VEC4_VALUES],
+                &[&piece::LINEAR_INDEX, &piece::NAN, &piece::VEC4_VALUES],
                 |parameters| {
                     whole_vec4_stride(parameters.row_stride)?;
                     bounded(parameters, 4)
@@ -95,6 +99,9 @@ impl KernelDefinition for CrossEntropyBackward {
                 &[&[
                     ONE_IS_LEFT,
                     IGNORED_COUNTS,
+                    NOT_DIVIDED,
+                    NAN_DROPPED,
+                    LARGEST_FOR_SUM,
                     SUM_NOT_MEAN,
                     NOTHING_BY_NOTHING,
                     TARGET_OFF,
@@ -104,48 +111,60 @@ impl KernelDefinition for CrossEntropyBackward {
             ),
             design(
                 "scalar",
-                &[&piece::LINEAR_INDEX, &piece::SCALAR_VALUES],
+                &[&piece::LINEAR_INDEX, &piece::NAN, &piece::SCALAR_VALUES],
                 |parameters| bounded(parameters, 1),
                 // A single element never reaches into the gap.
-                &[&[ONE_IS_LEFT, IGNORED_COUNTS, SUM_NOT_MEAN, NOTHING_BY_NOTHING, TARGET_OFF, LAST_DROPPED]],
+                &[&[
+                    ONE_IS_LEFT,
+                    IGNORED_COUNTS,
+                    NOT_DIVIDED,
+                    NAN_DROPPED,
+                    LARGEST_FOR_SUM,
+                    SUM_NOT_MEAN,
+                    NOTHING_BY_NOTHING,
+                    TARGET_OFF,
+                    LAST_DROPPED,
+                ]],
             ),
         ];
         DESIGNS
     }
 
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
-        let (logits, targets, log_sum_exp) = (operands.real(0), operands.words(1), operands.real(2));
+        let (logits, targets, statistics) = (operands.real(0), operands.words(1), operands.real(2));
         let (summary, upstream, mut logits_gradient) = (operands.real(3), operands.real(4), operands.real_mut(5));
         let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
+        let rows = parameters.rows as usize;
         let factor = upstream[0].wide() / summary[COUNT].wide();
-        for row in 0..parameters.rows as usize {
+        for row in 0..rows {
             let gradient = &mut logits_gradient[row * stride..][..vocabulary];
             if targets[row] == IGNORED {
                 gradient.fill(S::narrow(S::Wide::of(0.0)));
                 continue;
             }
             let target = targets[row].min(parameters.vocabulary - 1) as usize;
-            let log_sum_exp = log_sum_exp[row].wide();
+            let (maximum, sum) = (statistics[row].wide(), statistics[rows + row].wide());
             for (column, (gradient, logit)) in gradient.iter_mut().zip(&logits[row * stride..]).enumerate() {
                 let expected = S::Wide::of(if column == target { 1.0 } else { 0.0 });
-                *gradient = S::narrow(factor * ((logit.wide() - log_sum_exp).exp() - expected));
+                *gradient = S::narrow(factor * ((logit.wide() - maximum).exp() / sum - expected));
             }
         }
     }
 
     fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
-        let (logits, targets, log_sum_exp) = (operands.real(0), operands.words(1), operands.real(2));
+        let (logits, targets, statistics) = (operands.real(0), operands.words(1), operands.real(2));
         let (stride, vocabulary) = (parameters.row_stride as usize, parameters.vocabulary as usize);
         let factor = (operands.real(4)[0].wide() / operands.real(3)[COUNT].wide()).abs();
-        for row in (0..parameters.rows as usize).filter(|&row| targets[row] != IGNORED) {
+        let rows = parameters.rows as usize;
+        for row in (0..rows).filter(|&row| targets[row] != IGNORED) {
             let target = targets[row].min(parameters.vocabulary - 1) as usize;
-            let log_sum_exp = log_sum_exp[row].wide();
+            let (maximum, sum) = (statistics[row].wide(), statistics[rows + row].wide());
             let bounds = &mut bounds[0][row * stride..][..vocabulary];
             for (column, (bound, logit)) in bounds.iter_mut().zip(&logits[row * stride..]).enumerate() {
-                let log_weight = logit.wide() - log_sum_exp;
-                let weight = log_weight.exp();
+                let shifted = logit.wide() - maximum;
+                let weight = shifted.exp() / sum;
                 let of_weight =
-                    if weight > 0.0 { weight * (of_exp(log_weight) + UNIT * log_weight.abs()) } else { 0.0 };
+                    if weight > 0.0 { weight * (of_exp(shifted) + UNIT * shifted.abs() + OPERATIONS) } else { 0.0 };
                 let one_hot = if column == target { 1.0 } else { 0.0 };
                 *bound = factor * (of_weight + OPERATIONS * (weight - one_hot).abs());
             }
@@ -154,7 +173,7 @@ impl KernelDefinition for CrossEntropyBackward {
 
     fn cost(parameters: &Parameters) -> Cost {
         let (rows, vocabulary) = (u64::from(parameters.rows), u64::from(parameters.vocabulary));
-        Cost { flops: 4 * rows * vocabulary, bytes: 4 * (2 * rows * vocabulary + 2 * rows + 3) }
+        Cost { flops: 4 * rows * vocabulary, bytes: 4 * (2 * rows * vocabulary + 3 * rows + 3) }
     }
 
     fn cases() -> Vec<Case> {
@@ -170,7 +189,10 @@ impl KernelDefinition for CrossEntropyBackward {
                 let upstream = 0.75;
                 // WGSL grants exp(x) an error of 3 + 2|x| units in the last place, which is largest near 0.
                 let tolerance = Tolerance::new(5e-7 * f64::from(upstream / counted), 1e-6);
-                operands_of(case.name, parameters, case.logits, case.targets, [2.0, counted], upstream, tolerance)
+                let has_nan = case.has_nan;
+                let summary = [2.0, counted];
+                let case = operands_of(case.name, parameters, case.logits, case.targets, summary, upstream, tolerance);
+                Case { has_nan, ..case }
             })
             .collect();
         let parameters = Parameters { rows: 3, vocabulary: 5, row_stride: 8 };
@@ -190,19 +212,16 @@ fn operands_of(
     upstream: f32,
     tolerance: Tolerance,
 ) -> Case {
-    let log_sum_exp = logits
-        .chunks_exact(parameters.row_stride as usize)
-        .map(|row| {
-            let row = || row[..parameters.vocabulary as usize].iter().map(|&logit| f64::from(logit));
-            let maximum = row().fold(f64::NEG_INFINITY, f64::max);
-            (maximum + row().map(|logit| (logit - maximum).exp()).sum::<f64>().ln()) as f32
-        })
-        .collect();
+    let rows = logits.chunks_exact(parameters.row_stride as usize);
+    let of_row =
+        |row: &[f32]| softmax_statistics(row[..parameters.vocabulary as usize].iter().map(|&logit| f64::from(logit)));
+    let (largest, sums): (Vec<f32>, Vec<f32>) =
+        rows.map(of_row).map(|(largest, sum)| (largest as f32, sum as f32)).unzip();
     let gradient = Operand::Output(logits.len());
     let operands = vec![
         Operand::Input(logits),
         Operand::InputWords(targets),
-        Operand::Input(log_sum_exp),
+        Operand::Input([largest, sums].concat()),
         Operand::Input(summary.to_vec()),
         Operand::Input(vec![upstream]),
         gradient,
@@ -222,7 +241,7 @@ mod tests {
         let rows = targets.len();
         let (zeros, words) = (|count| HostBuffer::Real(vec![0.0; count]), HostBuffer::Words(targets.to_vec()));
         let parameters = cross_entropy::Parameters { rows: rows as u32, vocabulary, row_stride: vocabulary };
-        let operands = vec![HostBuffer::Real(logits.to_vec()), words.clone(), zeros(rows), zeros(rows)];
+        let operands = vec![HostBuffer::Real(logits.to_vec()), words.clone(), zeros(rows), zeros(2 * rows)];
         let losses = run::<CrossEntropy>(&parameters, operands);
         let parameters = cross_entropy_mean::Parameters { rows: rows as u32 };
         let summary = run::<CrossEntropyMean>(&parameters, vec![losses[2].clone(), words, zeros(2)]);
@@ -230,12 +249,23 @@ mod tests {
     }
 
     fn backward(logits: &[f64], targets: &[u32], vocabulary: u32, upstream: f64) -> Vec<f64> {
-        let (log_sum_exp, summary) = forward(logits, targets, vocabulary);
+        backward_of_stored(logits, targets, vocabulary, upstream, |statistic| statistic)
+    }
+
+    /// As [`backward`], with the statistics as they are `stored` between the passes.
+    fn backward_of_stored(
+        logits: &[f64],
+        targets: &[u32],
+        vocabulary: u32,
+        upstream: f64,
+        stored: impl Fn(f64) -> f64,
+    ) -> Vec<f64> {
+        let (statistics, summary) = forward(logits, targets, vocabulary);
         let parameters = Parameters { rows: targets.len() as u32, vocabulary, row_stride: vocabulary };
         let operands = vec![
             HostBuffer::Real(logits.to_vec()),
             HostBuffer::Words(targets.to_vec()),
-            HostBuffer::Real(log_sum_exp),
+            HostBuffer::Real(statistics.into_iter().map(stored).collect()),
             HostBuffer::Real(summary),
             HostBuffer::Real(vec![upstream]),
             HostBuffer::Real(vec![9.0; logits.len()]),
@@ -251,6 +281,20 @@ mod tests {
             assert_is_gradient("logits_gradient", &gradient, &logits, |logits| {
                 0.5 * forward(logits, &targets, 5).1[MEAN]
             });
+        }
+    }
+
+    #[test]
+    fn what_is_stored_in_f32_between_the_passes_is_enough_for_logits_of_many_thousands() {
+        for shift in [0.0, 2e4, -3e4, 3e7] {
+            let logits: Vec<f64> =
+                normal(12, 0, 20, 3.0).into_iter().map(|logit| f64::from((f64::from(logit) + shift) as f32)).collect();
+            let targets = [4, 0, 2, 1];
+            let exact = backward(&logits, &targets, 5, 1.0);
+            let rounded = backward_of_stored(&logits, &targets, 5, 1.0, |statistic| f64::from(statistic as f32));
+            for (rounded, exact) in rounded.iter().zip(exact) {
+                assert!((rounded - exact).abs() < 2e-8, "{rounded} against {exact} at {shift}");
+            }
         }
     }
 

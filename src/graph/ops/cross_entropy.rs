@@ -4,7 +4,8 @@ use super::prelude::*;
 use crate::kernel::{cross_entropy as kernel, cross_entropy_backward, cross_entropy_mean};
 
 /// `logits [N, V]` and `targets [N]` (all bits set: ignored). Outputs: the mean loss over the targets that count `[1]`,
-/// the loss of each row `[N]` (0 where ignored), each row's log-sum-exp `[N]`, and the mean with its count `[2]`.
+/// the loss of each row `[N]` (0 where ignored), what the gradient needs of each row's softmax `[2, N]` (the largest logit `m`
+/// and `sum(exp(logits - m))`), and the mean with its count `[2]`.
 #[derive(Clone, Debug)]
 pub struct CrossEntropy;
 
@@ -42,7 +43,8 @@ impl Op for CrossEntropy {
         if rows != right {
             return Err(ShapeError::Differ { what: "rows of logits and targets", left: rows, right });
         }
-        Ok([1, rows, rows, 2].map(|size| TensorType::real([size])).to_vec())
+        let shapes = [vec![1], vec![rows], vec![2, rows], vec![2]];
+        Ok(shapes.map(TensorType::real).to_vec())
     }
 
     fn domain(&self) -> Domain {
@@ -60,22 +62,22 @@ impl Op for CrossEntropy {
         }
         let Some(dmean) = upstream[0] else { return Ok(vec![None; 2]) };
         let inputs = graph.nodes[node].inputs.clone();
-        let (log_sum_exp, summary) = (Value { node, output: 2 }, Value { node, output: 3 });
-        let operands = [inputs[0], inputs[1], log_sum_exp, summary, dmean];
+        let (statistics, summary) = (Value { node, output: 2 }, Value { node, output: 3 });
+        let operands = [inputs[0], inputs[1], statistics, summary, dmean];
         Ok(vec![Some(graph.add(CrossEntropyBackward, &operands)?), None])
     }
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let logits = lowering.contiguous_input(node, 0)?;
         let targets = lowering.words_input(node, 1)?;
-        let [losses, log_sum_exp, summary] = [1, 2, 3].map(|output| lowering.output(node, output));
+        let [losses, statistics, summary] = [1, 2, 3].map(|output| lowering.output(node, output));
         lowering.alias(node, 0, summary.sliced(0, 0, 1));
         let (rows, vocabulary) = (logits.shape[0], logits.shape[1]);
         lowering.launch(
             node,
             &kernel::KERNEL,
             kernel::Parameters { rows: u(rows), vocabulary: u(vocabulary), row_stride: u(vocabulary) },
-            &[logits.buffer, targets.buffer, losses.buffer, log_sum_exp.buffer],
+            &[logits.buffer, targets.buffer, losses.buffer, statistics.buffer],
         );
         lowering.launch(
             node,
@@ -108,7 +110,7 @@ impl Op for CrossEntropyBackward {
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let logits = lowering.contiguous_input(node, 0)?;
         let targets = lowering.words_input(node, 1)?;
-        let log_sum_exp = lowering.contiguous_input(node, 2)?;
+        let statistics = lowering.contiguous_input(node, 2)?;
         let summary = lowering.contiguous_input(node, 3)?;
         let upstream = lowering.contiguous_input(node, 4)?;
         let dlogits = lowering.output(node, 0);
@@ -117,7 +119,7 @@ impl Op for CrossEntropyBackward {
             node,
             &cross_entropy_backward::KERNEL,
             cross_entropy_backward::Parameters { rows: u(rows), vocabulary: u(vocabulary), row_stride: u(vocabulary) },
-            &[logits.buffer, targets.buffer, log_sum_exp.buffer, summary.buffer, upstream.buffer, dlogits.buffer],
+            &[logits.buffer, targets.buffer, statistics.buffer, summary.buffer, upstream.buffer, dlogits.buffer],
         );
         Ok(())
     }
