@@ -25,7 +25,7 @@ pub async fn run(model: &Path, data: Option<&PathBuf>, seed: u64, device: &Devic
     warn(line);
     let found = probe_model(&checkpoint, &tokens, (seed, ROUNDS), gpu.as_ref()).await?;
     say(format_args!("{}, attention of {}, read {source}", directory.display(), checkpoint.config.attention_file()));
-    say(&found);
+    say(found);
     if !found.sees_the_future() {
         say("its loss is honest: it is what the model predicts from earlier tokens alone");
         return Ok(Outcome::Fine);

@@ -48,7 +48,7 @@ pub struct Arguments {
 enum Command {
     /// Train a GPT and write samples, a loss curve, metrics and checkpoints
     Train(Box<train::Arguments>),
-    /// Print an attention file to start from, or list those there are and the ops they may use
+    /// Print an attention file to edit, or list the files and the ops there are
     Attention(attention::Arguments),
     /// Continue a prompt with a trained model
     Generate(generate::Arguments),

@@ -15,6 +15,7 @@ fn help_lists_the_commands() {
 
     Commands:
       train        Train a GPT and write samples, a loss curve, metrics and checkpoints
+      attention    Print an attention file to edit, or list the files and the ops there are
       generate     Continue a prompt with a trained model
       parity       Check every kernel, design and case against its CPU twin, element by element
       check        Check an attention file against the closed form, and say what is wrong with it
@@ -37,7 +38,7 @@ fn help_lists_the_commands() {
 #[test]
 fn every_command_has_help_and_every_setting_a_flag() {
     let room = Room::new();
-    for command in ["train", "generate", "parity", "check", "op", "trace", "info", "completions", "man"] {
+    for command in ["train", "attention", "generate", "parity", "check", "op", "trace", "info", "completions", "man"] {
         let help = room.run(&format!("{command} --help")).fine();
         assert!(help.contains(&format!("Usage: headlight {command}")), "{help}");
     }
@@ -84,7 +85,7 @@ fn completions_and_manual_pages_know_every_command() {
     assert!(page.starts_with(".ie") && page.contains("headlight"), "{page}");
     room.run("man --out pages").fine();
     let pages = room.names("pages");
-    for command in ["train", "generate", "parity", "check", "op", "trace", "info", "completions", "man"] {
+    for command in ["train", "attention", "generate", "parity", "check", "op", "trace", "info", "completions", "man"] {
         assert!(pages.contains(&format!("headlight-{command}.1")), "{pages:?}");
     }
 }
