@@ -42,7 +42,7 @@ pub const OPS: &[ScriptOp] = &[
         summary: "Scores [.., T, T] with fill above the diagonal, where a key is later than its query.",
         build: |graph, bound| {
             let scores = bound.tensor("scores")?;
-            let default = f64::from(crate::kernel::softmax::MASKED);
+            let default = crate::kernel::softmax::MASKED;
             Ok(graph.add(CausalMask { fill: bound.number_or("fill", default)? }, &[scores])?)
         },
     },
