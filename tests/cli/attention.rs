@@ -73,7 +73,7 @@ fn the_file_of_the_reference_trains_as_the_built_in_attention_does_fused_or_not(
             lines.iter().flat_map(|line| line.split_whitespace()).filter_map(|word| word.parse().ok()).collect()
         };
         let (fused_numbers, naive_numbers) = (numbers(&fused), numbers(&naive));
-        assert!(fused_numbers.len() > 10 && fused_numbers.len() == naive_numbers.len(), "{fused:?}");
+        assert!(fused_numbers.len() > 8 && fused_numbers.len() == naive_numbers.len(), "{fused:?}");
         for (fused, naive) in fused_numbers.iter().zip(&naive_numbers) {
             assert!((fused - naive).abs() < 1.5e-4, "{fused} {naive}");
         }
