@@ -1,37 +1,15 @@
 //! Functions of one number with a bend.
 
-use super::arithmetic::of_one;
-use super::{Kind, OpParameter, ScriptOp, optional, required};
+use super::arithmetic::of_x;
+use super::{Kind, ScriptOp, optional, required};
 use crate::graph::ops::{constant, layer_norm};
 use crate::kernel::elementwise::Unary;
 
-const X: &[OpParameter] = &[required("x", Kind::Tensor)];
-
 pub const OPS: &[ScriptOp] = &[
-    ScriptOp {
-        name: "tanh",
-        parameters: X,
-        summary: "The hyperbolic tangent of x.",
-        build: |graph, bound| of_one(graph, bound, Unary::Tanh),
-    },
-    ScriptOp {
-        name: "sigmoid",
-        parameters: X,
-        summary: "1 / (1 + e^-x)",
-        build: |graph, bound| of_one(graph, bound, Unary::Sigmoid),
-    },
-    ScriptOp {
-        name: "relu",
-        parameters: X,
-        summary: "x where it is positive, else 0.",
-        build: |graph, bound| of_one(graph, bound, Unary::Relu),
-    },
-    ScriptOp {
-        name: "gelu",
-        parameters: X,
-        summary: "GELU with the tanh formula, as GPT-2 has it.",
-        build: |graph, bound| of_one(graph, bound, Unary::Gelu),
-    },
+    of_x!("tanh", Tanh, "The hyperbolic tangent of x."),
+    of_x!("sigmoid", Sigmoid, "1 / (1 + e^-x)"),
+    of_x!("relu", Relu, "x where it is positive, else 0."),
+    of_x!("gelu", Gelu, "GELU with the tanh formula, as GPT-2 has it."),
     ScriptOp {
         name: "layer_norm",
         parameters: &[

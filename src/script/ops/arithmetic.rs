@@ -6,7 +6,19 @@ use crate::graph::{Graph, GraphError, Value};
 use crate::kernel::elementwise::{Binary, Unary};
 
 const PAIR: &[super::OpParameter] = &[required("a", Kind::Operand), required("b", Kind::Operand)];
-const X: &[super::OpParameter] = &[required("x", Kind::Tensor)];
+
+/// A function of one tensor from the element-wise table.
+macro_rules! of_x {
+    ($name:literal, $operation:ident, $summary:literal) => {
+        ScriptOp {
+            name: $name,
+            parameters: &[$crate::script::ops::required("x", $crate::script::ops::Kind::Tensor)],
+            summary: $summary,
+            build: |graph, bound| $crate::script::ops::arithmetic::of_one(graph, bound, Unary::$operation),
+        }
+    };
+}
+pub(super) use of_x;
 
 pub const OPS: &[ScriptOp] = &[
     ScriptOp { name: "add", parameters: PAIR, summary: "a + b, broadcast as NumPy does.", build: sum },
@@ -34,26 +46,11 @@ pub const OPS: &[ScriptOp] = &[
             Ok(scale(graph, x, factor)?)
         },
     },
-    ScriptOp {
-        name: "neg",
-        parameters: X,
-        summary: "-x",
-        build: |graph, bound| Ok(negate(graph, bound.tensor("x")?)?),
-    },
-    ScriptOp { name: "exp", parameters: X, summary: "e^x", build: |graph, bound| of_one(graph, bound, Unary::Exp) },
-    ScriptOp { name: "log", parameters: X, summary: "ln x", build: |graph, bound| of_one(graph, bound, Unary::Log) },
-    ScriptOp {
-        name: "sqrt",
-        parameters: X,
-        summary: "The square root of x.",
-        build: |graph, bound| of_one(graph, bound, Unary::Sqrt),
-    },
-    ScriptOp {
-        name: "abs",
-        parameters: X,
-        summary: "x without its sign.",
-        build: |graph, bound| of_one(graph, bound, Unary::Absolute),
-    },
+    of_x!("neg", Negate, "-x"),
+    of_x!("exp", Exp, "e^x"),
+    of_x!("log", Log, "ln x"),
+    of_x!("sqrt", Sqrt, "The square root of x."),
+    of_x!("abs", Absolute, "x without its sign."),
 ];
 
 /// A function of one tensor `x` from the element-wise table.

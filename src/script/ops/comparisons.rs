@@ -7,6 +7,26 @@ use crate::kernel::elementwise::Binary;
 
 const PAIR: &[OpParameter] = &[required("a", Kind::Operand), required("b", Kind::Operand)];
 
+/// A comparison or a connective of a and b.
+macro_rules! of_two {
+    ($name:literal, $operation:ident, $summary:literal) => {
+        of_two!($name, |a, b| (a, b), $operation, $summary)
+    };
+    ($name:literal, |$a:ident, $b:ident| $order:expr, $operation:ident, $summary:literal) => {
+        ScriptOp {
+            name: $name,
+            parameters: PAIR,
+            summary: $summary,
+            build: |graph, bound| {
+                pair(graph, bound, |graph, $a, $b| {
+                    let (left, right) = $order;
+                    binary(graph, left, right, Binary::$operation)
+                })
+            },
+        }
+    };
+}
+
 pub const OPS: &[ScriptOp] = &[
     ScriptOp {
         name: "where",
@@ -17,48 +37,13 @@ pub const OPS: &[ScriptOp] = &[
             pair(graph, bound, |graph, a, b| select(graph, condition, a, b))
         },
     },
-    ScriptOp {
-        name: "less",
-        parameters: PAIR,
-        summary: "1 where a < b, else 0.",
-        build: |graph, bound| pair(graph, bound, |graph, a, b| binary(graph, a, b, Binary::Less)),
-    },
-    ScriptOp {
-        name: "less_equal",
-        parameters: PAIR,
-        summary: "1 where a <= b, else 0.",
-        build: |graph, bound| pair(graph, bound, |graph, a, b| binary(graph, a, b, Binary::LessEqual)),
-    },
-    ScriptOp {
-        name: "greater",
-        parameters: PAIR,
-        summary: "1 where a > b, else 0.",
-        build: |graph, bound| pair(graph, bound, |graph, a, b| binary(graph, b, a, Binary::Less)),
-    },
-    ScriptOp {
-        name: "greater_equal",
-        parameters: PAIR,
-        summary: "1 where a >= b, else 0.",
-        build: |graph, bound| pair(graph, bound, |graph, a, b| binary(graph, b, a, Binary::LessEqual)),
-    },
-    ScriptOp {
-        name: "equal",
-        parameters: PAIR,
-        summary: "1 where a = b, else 0.",
-        build: |graph, bound| pair(graph, bound, |graph, a, b| binary(graph, a, b, Binary::Equal)),
-    },
-    ScriptOp {
-        name: "logical_and",
-        parameters: PAIR,
-        summary: "1 where neither is 0, else 0.",
-        build: |graph, bound| pair(graph, bound, |graph, a, b| binary(graph, a, b, Binary::And)),
-    },
-    ScriptOp {
-        name: "logical_or",
-        parameters: PAIR,
-        summary: "1 where not both are 0, else 0.",
-        build: |graph, bound| pair(graph, bound, |graph, a, b| binary(graph, a, b, Binary::Or)),
-    },
+    of_two!("less", Less, "1 where a < b, else 0."),
+    of_two!("less_equal", LessEqual, "1 where a <= b, else 0."),
+    of_two!("greater", |a, b| (b, a), Less, "1 where a > b, else 0."),
+    of_two!("greater_equal", |a, b| (b, a), LessEqual, "1 where a >= b, else 0."),
+    of_two!("equal", Equal, "1 where a = b, else 0."),
+    of_two!("logical_and", And, "1 where neither is 0, else 0."),
+    of_two!("logical_or", Or, "1 where not both are 0, else 0."),
     ScriptOp {
         name: "logical_not",
         parameters: &[required("x", Kind::Tensor)],
