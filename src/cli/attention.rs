@@ -18,7 +18,7 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let text = match &arguments.name {
-        Some(name) => read_script(&format!("builtin:{name}"))?.source,
+        Some(name) => read_script(&format!("builtin:{}", name.strip_prefix("builtin:").unwrap_or(name)))?.source,
         None if arguments.ops => op_list(),
         None => file_list(),
     };

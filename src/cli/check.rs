@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use serde_json::json;
 
 use super::Outcome;
@@ -16,7 +17,7 @@ use crate::train::attention_choice::read_script;
 #[derive(clap::Args)]
 pub struct Arguments {
     /// A Starlark file with attention(x, q, k, v, ops, cfg), or one that comes with the program as builtin:NAME
-    #[arg(value_name = "FILE.star|builtin:NAME", required_unless_present = "leak")]
+    #[arg(value_name = "FILE.star|builtin:NAME", required_unless_present_any = ["leak", "model"])]
     file: Option<String>,
     /// Compare with this function in the place of the closed form
     #[arg(long, value_name = "OTHER.star|builtin:NAME")]
@@ -25,10 +26,10 @@ pub struct Arguments {
     #[arg(long, requires = "model", conflicts_with_all = ["file", "against", "trace", "json"])]
     leak: bool,
     /// The model directory, or run directory, that --leak probes
-    #[arg(long, value_name = "DIR", requires = "leak")]
+    #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// The text that --leak reads; the held-out text of a run where there is none
-    #[arg(long, value_name = "FILE", requires = "leak")]
+    #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// Show every line of the function with its numbers, and the first that departs from the reference
     #[arg(long)]
@@ -44,6 +45,9 @@ pub struct Arguments {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
+    if !arguments.leak && (arguments.model.is_some() || arguments.data.is_some()) {
+        bail!("--model and --data are for --leak, which looks at a trained model; a file is checked without them");
+    }
     if let Some(model) = &arguments.model {
         return check_leak::run(model, arguments.data.as_ref(), arguments.seed, &arguments.device).await;
     }

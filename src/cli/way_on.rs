@@ -22,6 +22,9 @@ fn after(directory: &RunDirectory, settings: &Settings, error: &RunError) -> Str
     };
     let whole = format!("the checkpoint of step {} is whole", state.step);
     let gentler = match settings.clip {
+        _ if settings.attention.file.is_some() => {
+            "see what headlight check says of the attention file, or train anew with a lower --learning-rate"
+        }
         // 0 turns clipping off.
         clip if clip > 1.0 || clip == 0.0 => "train anew with a lower --learning-rate or with --clip 1",
         _ => "train anew with a lower --learning-rate",

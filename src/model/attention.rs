@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::fingerprint::Fingerprint;
 use crate::model::config::GptConfig;
 use crate::script::{ParameterDeclaration, REFERENCE, Recording, Script, ScriptError, TraceHere, TraceSizes, Tracer};
 
@@ -42,14 +43,27 @@ impl EditedAttention {
     /// # Errors
     /// What is wrong with the script.
     pub fn new(script: Script, tracer: Arc<dyn Tracer>, config: &GptConfig) -> Result<Self, ScriptError> {
-        let recordings = tracer.trace(&script, &sizes(config, 1, config.context_length))?;
+        let whole = sizes(config, 1, config.context_length);
+        let recordings = tracer.trace(&script, &whole)?;
         let remarks = recordings.first().map(|recording| {
             let printed = recording.printed.iter().map(|line| format!("{}: {line}", script.file));
             let notes = recording.notes.iter().map(|(line, text)| format!("note: {}:{line}: {text}", script.file));
             printed.chain(notes).collect()
         });
         let parameters = recordings.into_iter().map(|recording| recording.parameters).collect();
-        Ok(Self { script, tracer, parameters, traces: Arc::default(), remarks: remarks.unwrap_or_default() })
+        let edited = Self { script, tracer, parameters, traces: Arc::default(), remarks: remarks.unwrap_or_default() };
+        // A function may refuse another shape, which matters when it is asked to run there; one that declares other
+        // parameters there is no function of a model.
+        let other = sizes(config, 2, config.context_length.div_ceil(2));
+        if let Ok(recordings) = edited.tracer.trace(&edited.script, &other) {
+            edited.check_parameters(config, &other, &recordings)?;
+        }
+        Ok(edited)
+    }
+
+    /// Tells this script's text from every other.
+    pub fn fingerprint(&self) -> String {
+        Fingerprint::of(self.script.source.as_bytes()).to_string()
     }
 
     fn trace(&self, config: &GptConfig, batch: usize, length: usize) -> Result<Vec<Recording>, ScriptError> {
@@ -71,6 +85,17 @@ impl EditedAttention {
 
     fn trace_anew(&self, config: &GptConfig, sizes: &TraceSizes) -> Result<Vec<Recording>, ScriptError> {
         let recordings = self.tracer.trace(&self.script, sizes)?;
+        self.check_parameters(config, sizes, &recordings)?;
+        Ok(recordings)
+    }
+
+    /// Whether a trace declares the parameters that the model has.
+    fn check_parameters(
+        &self,
+        config: &GptConfig,
+        sizes: &TraceSizes,
+        recordings: &[Recording],
+    ) -> Result<(), ScriptError> {
         if recordings.len() != self.parameters.len() {
             let (found, wanted) = (recordings.len(), self.parameters.len());
             return Err(ScriptError::whole(&self.script.file, format!("{found} layers were traced, not {wanted}")));
@@ -84,18 +109,28 @@ impl EditedAttention {
                 continue;
             }
             let (TraceSizes { batch, length, .. }, context) = (sizes, config.context_length);
-            let place = recording.parameters.iter().zip(declared).find(|(found, wanted)| found.shape != wanted.shape);
+            let first = recording
+                .parameters
+                .iter()
+                .zip(declared)
+                .find(|(found, wanted)| (&found.name, &found.shape) != (&wanted.name, &wanted.shape));
+            let words = |list: &[(String, Vec<usize>)]| match list {
+                [] => "none".to_string(),
+                list => list.iter().map(|(name, shape)| format!("{name} {shape:?}")).collect::<Vec<_>>().join(", "),
+            };
             return Err(ScriptError {
                 file: self.script.file.clone(),
-                line: place.map_or(0, |(found, _)| found.line),
+                line: first.map_or(0, |(found, _)| found.line),
                 column: 0,
                 message: format!(
-                    "its parameters are {found:?} at B={batch}, T={length} and {wanted:?} at B=1, T={context}: \
-                     they may depend on cfg alone, not on the shapes of q, k, v"
+                    "its learned parameters are {} at B=1, T={context} and {} at B={batch}, T={length}: names and shapes \
+                     may depend on cfg alone, not on the shapes of x, q, k and v",
+                    words(&wanted),
+                    words(&found)
                 ),
             });
         }
-        Ok(recordings)
+        Ok(())
     }
 }
 

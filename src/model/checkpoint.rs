@@ -46,6 +46,8 @@ pub enum CheckpointError {
     UntiedOutput { path: PathBuf },
     #[error(transparent)]
     Attention(#[from] ScriptError),
+    #[error("{} is not the attention that the model beside it was trained with: its config.json has another fingerprint, or none", path.display())]
+    OtherAttention { path: PathBuf },
     #[error("{}: it is not UTF-8 at byte {offset}", path.display())]
     NotText { path: PathBuf, offset: usize },
     #[error("{} is no model: it has no {CONFIG_FILE}, and no best or last directory of a run", path.display())]
@@ -113,12 +115,19 @@ fn read_config(directory: &Path, tracer: &Arc<dyn Tracer>) -> Result<GptConfig, 
     let path = directory.join(CONFIG_FILE);
     let text = read_text(&path, CONFIG_LIMIT)?;
     let located = |source| CheckpointError::Config { path: path.clone(), source };
-    let (config, edited) = GptConfig::sizes_from_json(&text).map_err(located)?;
-    if !edited {
-        return Ok(config);
-    }
-    let script = Script::read(&directory.join(ATTENTION_FILE))?;
+    let (config, fingerprint) = GptConfig::sizes_from_json(&text).map_err(located)?;
+    let attention_path = directory.join(ATTENTION_FILE);
+    let Some(fingerprint) = fingerprint else {
+        return match attention_path.exists() {
+            true => Err(CheckpointError::OtherAttention { path: attention_path }),
+            false => Ok(config),
+        };
+    };
+    let script = Script::read(&attention_path)?;
     let attention = EditedAttention::new(script, Arc::clone(tracer), &config)?;
+    if attention.fingerprint() != fingerprint {
+        return Err(CheckpointError::OtherAttention { path: attention_path });
+    }
     config.with_attention(Some(Arc::new(attention))).map_err(located)
 }
 

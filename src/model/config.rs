@@ -175,16 +175,16 @@ impl GptConfig {
     /// What is refused; a model with an attention of its own, which its text alone does not hold.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
         match Self::sizes_from_json(text)? {
-            (config, false) => Ok(config),
-            (_, true) => Err(ConfigError::EditedAttention),
+            (config, None) => Ok(config),
+            (_, Some(_)) => Err(ConfigError::EditedAttention),
         }
     }
 
-    /// As [`GptConfig::from_json`], and whether the model has an attention of its own, which is not in the text.
-    pub(super) fn sizes_from_json(text: &str) -> Result<(Self, bool), ConfigError> {
-        let (config, edited) = config_json::read(text)?;
+    /// As [`GptConfig::from_json`], and the fingerprint of an attention of its own, which is not in the text.
+    pub(super) fn sizes_from_json(text: &str) -> Result<(Self, Option<String>), ConfigError> {
+        let (config, fingerprint) = config_json::read(text)?;
         config.validate()?;
-        Ok((config, edited))
+        Ok((config, fingerprint))
     }
 }
 

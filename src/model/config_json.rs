@@ -28,12 +28,15 @@ const REFUSED: [&str; 2] = ["pruned_heads", "quantization_config"];
 /// GPT-2's attention would be another model.
 pub const EDITED_MODEL_TYPE: &str = "headlight_edited_attention";
 
+/// Tells an `attention.star` that was changed from the one that the weights were trained with.
+const ATTENTION_FINGERPRINT: &str = "attention_fingerprint";
+
 pub(super) fn write(config: &GptConfig) -> String {
     let (model_type, architecture) = match config.attention {
         None => ("gpt2", "GPT2LMHeadModel"),
         Some(_) => (EDITED_MODEL_TYPE, "HeadlightEditedAttention"),
     };
-    let object = json!({
+    let mut object = json!({
         "model_type": model_type,
         "architectures": [architecture],
         "vocab_size": config.vocabulary_size,
@@ -60,12 +63,15 @@ pub(super) fn write(config: &GptConfig) -> String {
         "torch_dtype": "float32",
         "use_cache": true,
     });
+    if let Some(attention) = &config.attention {
+        object[ATTENTION_FINGERPRINT] = json!(attention.fingerprint());
+    }
     // The alternate form of a JSON value is its indented text.
     format!("{object:#}\n")
 }
 
-/// The sizes that a text holds, and whether the model has an attention of its own, which lies beside it.
-pub(super) fn read(text: &str) -> Result<(GptConfig, bool), ConfigError> {
+/// The sizes that a text holds, and the fingerprint of the model's own attention, which lies beside it, if it has one.
+pub(super) fn read(text: &str) -> Result<(GptConfig, Option<String>), ConfigError> {
     let object = match parse(text) {
         Ok(Value::Object(object)) => object,
         Ok(other) => {
@@ -120,7 +126,14 @@ pub(super) fn read(text: &str) -> Result<(GptConfig, bool), ConfigError> {
         },
         attention: None,
     };
-    Ok((config, edited))
+    if !edited {
+        return Ok((config, None));
+    }
+    match set(&object, ATTENTION_FINGERPRINT) {
+        Some(Value::String(fingerprint)) => Ok((config, Some(fingerprint.clone()))),
+        Some(value) => Err(ConfigError::Type { key: ATTENTION_FINGERPRINT, value: shown(value), expected: "a text" }),
+        None => Err(ConfigError::Missing { key: ATTENTION_FINGERPRINT }),
+    }
 }
 
 fn set<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {

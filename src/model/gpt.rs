@@ -89,7 +89,10 @@ pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, Bui
         let inputs = Inputs { x: normed, query: query?, key: key?, value: value? };
         let own: Vec<Value> = unused_declared.by_ref().take(recording.parameters.len()).collect();
         let attended = replay(g, &script, recording, &inputs, &own)?;
-        let weights = attended.observed("weights");
+        // Whatever else is named so is no map.
+        let square =
+            |value: &Value| matches!(*g.shape(*value), [_, _, rows, columns] if (rows, columns) == (length, length));
+        let weights = attended.observed("weights").filter(square);
         g.set_scope(format!("h.{layer}.attn.c_proj"));
         let projected = linear(g, attended.output, next()?, next()?)?;
         let after_attention = add(g, stream, projected)?;

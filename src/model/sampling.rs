@@ -21,7 +21,7 @@ pub enum SamplingError {
     Temperature(f64),
     #[error("top-k 0 leaves no token to draw: 1 is the least, leave it out to draw from all")]
     TopK,
-    #[error("the model's logits are not finite at position {position}: its weights are damaged")]
+    #[error("the model's logits are not finite at position {position}: its weights, or its attention, are damaged")]
     NotFinite { position: usize },
 }
 

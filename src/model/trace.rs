@@ -25,7 +25,9 @@ pub enum TraceError {
     Build(#[from] BuildError),
     #[error(transparent)]
     Graph(#[from] GraphError),
-    #[error("layer {layer} shows no attention weights: in {file}, name them with ops.observe(\"weights\", ..)")]
+    #[error(
+        "layer {layer} shows no attention weights: in {file}, name the [B, H, T, T] tensor with ops.observe(\"weights\", ..)"
+    )]
     NoWeights { layer: usize, file: String },
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),

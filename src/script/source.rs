@@ -25,6 +25,11 @@ impl Script {
         let file = path.display().to_string();
         let failed = |reason: String| ScriptError::whole(&file, reason);
         let mut bytes = Vec::new();
+        // One that is no file, such as a pipe, might never end.
+        let found = std::fs::metadata(path).map_err(|error| failed(format!("cannot be opened: {error}")))?;
+        if !found.is_file() {
+            return Err(failed("it is no file".into()));
+        }
         let opened = std::fs::File::open(path).map_err(|error| failed(format!("cannot be opened: {error}")))?;
         let mut limited = opened.take(SOURCE_LIMIT as u64 + 1);
         limited.read_to_end(&mut bytes).map_err(|error| failed(format!("cannot be read: {error}")))?;

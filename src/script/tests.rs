@@ -61,6 +61,7 @@ fn operators_are_the_ops_that_they_stand_for() {
         ("if (cfg.d == 256) and not False:\n    q = -q\nelif q:\n    q = k\nreturn q", "return ops.neg(q)"),
         ("s = 'a @ b' # @\nreturn q if s == 'a @ b' else k", "return q"),
         ("return ops.add(q, b = k)", "return q + k"),
+        ("return q if '%s-%d' % ('a', 7 % 4 % 2) == 'a-1' else k", "return q"),
         ("return ops.concat([q, k], axis=1) if 7 % 3 == 2 else q", "return q"),
     ] {
         assert_eq!(graph_text(&script(operators)), graph_text(&script(ops)), "{operators}");
@@ -96,11 +97,28 @@ fn a_mistake_is_told_with_its_place_and_what_would_be_right() {
         ("return q + undefined", "mine.star:2:16: Variable `undefined` not found"),
         ("return q +", "mine.star:2:15: "),
         ("x = 1\nx = -k\nreturn x + q.size", "mine.star:4:16: Object of type `tensor` has no attribute `size`"),
-        ("return ops.scale(q, float('nan'))", "mine.star:2:12: scale: NaN is no constant; it is ops.scale(x, factor)"),
+        (
+            "return ops.scale(q, float('nan'))",
+            "mine.star:2:12: scale: factor: NaN is no constant; it is ops.scale(x, factor)",
+        ),
         ("if q:\n    return q\nreturn k", "mine.star:2:8: a tensor has no values while the function is traced"),
         ("return q if not (q > 1) else k", "mine.star:2:22: a tensor has no values"),
         ("if cfg.d > 1 and q:\n    return q", "mine.star:2:22: a tensor has no values"),
         ("b = bool(q)\nreturn q", "mine.star: a tensor has no values"),
+        ("return q % k", "mine.star:2:12: %: tensors have none; @ is the matrix product"),
+        ("return q @ 2", "mine.star:2:12: matmul: b must be a tensor, got 2"),
+        ("return q + None", "mine.star:2:12: +: one side is None"),
+        ("return ops.reshape(q, None)", "mine.star:2:12: reshape: shape must be a list of whole numbers, got None"),
+        (
+            "return ops.reshape(q, [1 << 40])",
+            "mine.star:2:12: reshape: shape: a list must hold tensors alone, or whole",
+        ),
+        ("return ops.softmax(q, axis=1 << 40)", "mine.star:2:12: softmax: axis is beyond 2^30"),
+        (
+            "return ops.reshape(q, [1, 1, 1, 1, 1, 1, 4, 64, 256])",
+            "mine.star:2:12: reshape: the result has 9 dimensions",
+        ),
+        ("return ops.concat([q] * 60000)", "mine.star:2:12: concat: [4,64,15360000] has more than the "),
         ("return q / 0", "mine.star:2:12: div: division by 0"),
         (
             "return ops.reshape(q, [4, 5, -1])",
@@ -127,7 +145,7 @@ fn a_mistake_is_told_with_its_place_and_what_would_be_right() {
         ("return q * math.sqrt(-1)", "mine.star:2:16: math.sqrt of -1 is no number"),
         (
             "return ops.constant(1.0, [70000, 70000])",
-            "mine.star:2:12: constant: [70000,70000] has 2^32 elements or more",
+            "mine.star:2:12: constant: [70000,70000] has more than the 335544320 elements that are possible here",
         ),
         ("return q ** 2", "mine.star:2:"),
     ] {

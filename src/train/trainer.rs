@@ -18,7 +18,9 @@ use crate::model::causality::{Causality, CausalityProbe, together};
 use crate::model::config::GptConfig;
 use crate::model::forward::ModelError;
 use crate::model::generate::{Forward, Generated, GenerationError, TextModel};
+use crate::model::gpt::BuildError;
 use crate::model::sampling::Sampling;
+use crate::script::ScriptError;
 use crate::tape::{BufferId, ExecutionError, Executor, PendingStatus, StatusReader, TapeError, available_bytes};
 
 /// Micro-batches that are queued before the trainer waits for the device, so that the work in flight stays bounded
@@ -31,6 +33,8 @@ const PROBED_POSITIONS: usize = 64;
 /// Why training stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainerError {
+    #[error(transparent)]
+    Attention(#[from] ScriptError),
     #[error("{source}; {advice}")]
     DoesNotFit { source: ModelError, advice: String },
     #[error("{source}; {advice}")]
@@ -133,8 +137,10 @@ impl Trainer {
         if let Some(error) = beyond_memory(spec.config.parameter_count(), available) {
             return Err(error);
         }
-        let program = build_program(&spec, profile, Reuse::Pooled)
-            .map_err(|source| TrainerError::DoesNotFit { source, advice: advice(&spec, profile) })?;
+        let program = build_program(&spec, profile, Reuse::Pooled).map_err(|source| match source {
+            ModelError::Build(BuildError::Script(error)) => TrainerError::Attention(error),
+            source => TrainerError::DoesNotFit { source, advice: advice(&spec, profile) },
+        })?;
         let at_start = |source| match source {
             ExecutionError::Tape(_) => TrainerError::NoMemory { source, advice: advice(&spec, profile) },
             ExecutionError::Gpu(GpuError::OutOfMemory { .. }) => {

@@ -14,7 +14,7 @@ use starlark::values::{
 use super::recorder::{Place, Recorder};
 use super::tensor::TensorValue;
 use crate::script::TensorId;
-use crate::script::ops::{self, OpError, ScriptOp};
+use crate::script::ops::{self, OpError, OpParameter, ScriptOp};
 use crate::script::recording::Argument;
 
 /// The namespace of all ops.
@@ -86,8 +86,15 @@ fn bind<'v>(
         return Err(refuse(format!("takes {} arguments, got {}", op.parameters.len(), positional.len())));
     }
     let mut bound = vec![Argument::Omitted; op.parameters.len()];
-    for (slot, &value) in bound.iter_mut().zip(positional) {
-        *slot = argument(value).map_err(&refuse)?;
+    let convert = |index: usize, value: Value<'v>| {
+        let OpParameter { name, kind, default } = op.parameters[index];
+        match value.is_none() && default.is_none() {
+            true => Err(refuse(format!("{name} must be {}, got None", kind.words()))),
+            false => argument(value).map_err(|reason| refuse(format!("{name}: {reason}"))),
+        }
+    };
+    for (index, &value) in positional.iter().enumerate() {
+        bound[index] = convert(index, value)?;
     }
     for &(name, value) in named {
         let Some(index) = op.parameters.iter().position(|parameter| parameter.name == name) else {
@@ -96,7 +103,7 @@ fn bind<'v>(
         if index < positional.len() {
             return Err(refuse(format!("{name} is given twice")));
         }
-        bound[index] = argument(value).map_err(&refuse)?;
+        bound[index] = convert(index, value)?;
     }
     Ok(bound)
 }
@@ -129,5 +136,8 @@ pub fn argument(value: Value<'_>) -> Result<Argument<TensorId>, String> {
     if let Ok(Some(list)) = UnpackListOrTuple::<i32>::unpack_value(value) {
         return Ok(Argument::List(list.items.into_iter().map(i64::from).collect()));
     }
-    Err(format!("cannot take a {}", value.get_type()))
+    match value.get_type() {
+        "list" | "tuple" => Err("a list must hold tensors alone, or whole numbers below 2^31 alone".into()),
+        other => Err(format!("a {other} is of no use here")),
+    }
 }

@@ -22,6 +22,7 @@ use self::recorder::Recorder;
 use self::rewriting::Rewritten;
 use self::tensor::TensorValue;
 use super::{Recording, Script, ScriptError, TraceSizes};
+use crate::printable::printable;
 
 /// What a script must define.
 const FUNCTION: &str = "attention";
@@ -31,6 +32,8 @@ const SIGNATURE: &str = "attention(x, q, k, v, ops, cfg)";
 /// script that is not trusted is traced in a process of its own.
 const CALL_DEPTH: usize = 100;
 const HEAP_BYTES: usize = 64 << 20;
+/// The longest message: names and texts of a script may stand in it.
+const MESSAGE_LIMIT: usize = 400;
 const PRINTED_LINES: usize = 200;
 const PRINTED_CHARACTERS: usize = 400;
 
@@ -56,6 +59,7 @@ fn trace_layer(
         GlobalsBuilder::extended_by(&[LibraryExtension::Print, LibraryExtension::Map, LibraryExtension::Filter]);
     math::add(&mut globals);
     globals.set(rewriting::TRUTH, operators::TruthValue);
+    globals.set(rewriting::MODULO, operators::ModuloValue);
     for operator in OPERATORS {
         globals.set(&operator.function(), operators::OperatorValue { symbol: operator.symbol.into() });
     }
@@ -145,6 +149,10 @@ fn located(script: &Script, rewritten: &Rewritten, error: &starlark::Error) -> S
     let message = error.without_diagnostic().to_string();
     let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let message = message.strip_prefix("error: ").unwrap_or(&message).to_string();
+    let message = match message.contains("Heap memory limit") {
+        true => "it was stopped: it keeps more values than a script may have".to_string(),
+        false => printable(&message, MESSAGE_LIMIT),
+    };
     let (line, column) = error.span().map_or((0, 0), |span| rewritten.place(span.span.begin().get() as usize));
     // A wrong number of arguments is found where Starlark calls, which is nowhere in the file.
     let message = match line {

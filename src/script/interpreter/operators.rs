@@ -72,7 +72,11 @@ impl<'v> StarlarkValue<'v> for OperatorValue {
         if (left.is_none() || right.is_none()) && matches!(self.symbol.as_str(), "==" | "!=") {
             return Ok(heap.alloc(self.symbol == "!="));
         }
-        let refuse = |reason: String| starlark::Error::new_native(OpError(format!("{}: {reason}", self.symbol)));
+        let shown = if self.symbol == "%" { "@" } else { &self.symbol };
+        let refuse = |reason: String| starlark::Error::new_native(OpError(format!("{shown}: {reason}")));
+        if left.is_none() || right.is_none() {
+            return Err(refuse("one side is None".into()));
+        }
         let place = Place::of(evaluator);
         let zero_minus = self.symbol == "-" && left.unpack_i32() == Some(0);
         let name = OPERATORS.iter().find(|operator| operator.symbol == self.symbol).map_or("", |operator| operator.op);
@@ -89,6 +93,35 @@ impl<'v> StarlarkValue<'v> for OperatorValue {
             tensor = Recorder::call(not, vec![operand], place).map_err(starlark::Error::new_native)?;
         }
         Ok(heap.alloc(tensor))
+    }
+}
+
+/// The function that `%` goes through where a script writes it.
+#[derive(Debug, Allocative, ProvidesStaticType, NoSerialize, StarlarkPagable)]
+pub struct ModuloValue;
+
+starlark_simple_value!(ModuloValue);
+
+impl fmt::Display for ModuloValue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("%")
+    }
+}
+
+#[starlark_value(type = "function")]
+impl<'v> StarlarkValue<'v> for ModuloValue {
+    fn invoke(
+        &self,
+        _: Value<'v>,
+        arguments: &Arguments<'v, '_>,
+        evaluator: &mut Evaluator<'v, '_, '_>,
+    ) -> starlark::Result<Value<'v>> {
+        let [left, right] = arguments.positional(evaluator.heap())?;
+        let is_tensor = |value| TensorValue::from_value(value).is_some();
+        if is_tensor(left) || (is_tensor(right) && left.unpack_str().is_none()) {
+            return Err(starlark::Error::new_native(OpError("%: tensors have none; @ is the matrix product".into())));
+        }
+        left.percent(right, evaluator.heap())
     }
 }
 

@@ -13,10 +13,17 @@ use crate::script::recording::{Argument, Call, INPUTS, ParameterDeclaration, Rec
 use crate::script::{TensorId, TraceSizes};
 
 /// Calls that one layer may make. Real ones make some dozens.
-const CALL_LIMIT: usize = 10_000;
+const CALL_LIMIT: usize = 1_000;
 
-/// Elements of a tensor: what kernels count in 32 bits.
-const ELEMENT_LIMIT: u64 = 1 << 32;
+/// How many times as large a tensor may be as queries and scores together, `B T d + B H T T` elements: more is a mistake,
+/// and would be computed before anybody sees it.
+const GROWTH_LIMIT: u64 = 1024;
+
+/// What kernels count in 32 bits.
+const ELEMENT_LIMIT: u64 = (1 << 32) - 1;
+
+/// Dimensions that kernels and files have room for.
+const RANK_LIMIT: usize = 8;
 
 thread_local! {
     /// What the function that runs on this thread is recorded in. Starlark hands values no context of their own.
@@ -26,6 +33,7 @@ thread_local! {
 /// A recording in the making, and the graph that checks it.
 pub struct Recorder {
     graph: Graph,
+    most_elements: u64,
     tensors: Vec<Value>,
     recording: Recording,
     /// Where each call stands.
@@ -88,8 +96,13 @@ impl Recorder {
         let ty = TensorType::real([sizes.batch, sizes.length, sizes.width]);
         let tensors = ["x", "q", "k", "v"].iter().map(|name| input(&mut graph, name, ty.clone()));
         let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
+        let product = |sizes: &[usize]| sizes.iter().fold(1u64, |all, &size| all.saturating_mul(size as u64));
+        let queries = product(&[sizes.batch, sizes.length, sizes.width]);
+        let scores = product(&[sizes.batch, sizes.heads, sizes.length, sizes.length]);
+        let most_elements = queries.saturating_add(scores).saturating_mul(GROWTH_LIMIT).min(ELEMENT_LIMIT);
         let recorder = Self {
             graph,
+            most_elements,
             tensors,
             recording: Recording::default(),
             places: Vec::new(),
@@ -150,8 +163,13 @@ impl Recorder {
         }
         let value = op.build(&mut self.graph, &looked_up)?;
         let ty = self.graph.ty(value);
-        if ty.elements().is_none_or(|elements| elements >= ELEMENT_LIMIT) {
-            return Err(OpError(format!("{}: {ty} has 2^32 elements or more, which no kernel can count", op.name)));
+        if ty.shape.len() > RANK_LIMIT {
+            let rank = ty.shape.len();
+            return Err(OpError(format!("{}: the result has {rank} dimensions, {RANK_LIMIT} are possible", op.name)));
+        }
+        if ty.elements().is_none_or(|elements| elements > self.most_elements) {
+            let most = self.most_elements;
+            return Err(OpError(format!("{}: {ty} has more than the {most} elements that are possible here", op.name)));
         }
         if op.name == OBSERVE
             && let [Argument::Text(name), Argument::Tensor(tensor)] = arguments.as_slice()

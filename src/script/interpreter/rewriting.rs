@@ -2,8 +2,8 @@
 //! hands on without telling where they stand.
 //!
 //! `a @ b` becomes `a % b`, which binds as tightly. `x += y` becomes `x = x + (y)`, `-x` becomes `(0-x)`, and what is asked
-//! for its truth, as in `if x`, goes through a function that refuses tensors. Places in the rewritten text are told as
-//! places in the script.
+//! for its truth, as in `if x`, goes through a function that refuses tensors, as does a `%` of the script's own. Places in
+//! the rewritten text are told as places in the script.
 
 use starlark::syntax::AstModule;
 use starlark::syntax::ast::{AssignOp, AssignTargetP, AstExpr, AstLiteral, AstStmt, BinOp, ExprP, StmtP};
@@ -49,7 +49,8 @@ pub fn rewrite(script: &Script) -> Result<Rewritten, ScriptError> {
     let mut edits = Vec::new();
     collect_assignments(ast.statement(), &rewritten.text, &mut edits);
     collect_conditions(ast.statement(), &mut edits);
-    ast.statement().visit_expr(|expression| collect_signs(expression, &mut edits));
+    let is_written = |at: usize| script.source.as_bytes().get(at) == Some(&b'%');
+    ast.statement().visit_expr(|expression| collect_signs(expression, &rewritten.text, &is_written, &mut edits));
     // Of edits at one place, what ends an inner part stands before what begins an outer one; the sort keeps their order.
     edits.sort_by_key(|edit| edit.begin);
     rewritten.apply(&edits);
@@ -143,6 +144,9 @@ fn collect_assignments(statement: &AstStmt, source: &str, edits: &mut Vec<Edit>)
     statement.visit_stmt(|inner| collect_assignments(inner, source, edits));
 }
 
+/// The function that `%` is, where a script writes it and not `@`.
+pub const MODULO: &str = "__modulo__";
+
 /// The function that every truth is asked of.
 pub const TRUTH: &str = "__truth__";
 
@@ -160,7 +164,8 @@ fn collect_conditions(statement: &AstStmt, edits: &mut Vec<Edit>) {
     statement.visit_stmt(|inner| collect_conditions(inner, edits));
 }
 
-fn collect_signs(expression: &AstExpr, edits: &mut Vec<Edit>) {
+/// `is_written` tells where the script has a `%` of its own.
+fn collect_signs(expression: &AstExpr, text: &str, is_written: &dyn Fn(usize) -> bool, edits: &mut Vec<Edit>) {
     if let ExprP::Minus(operand) = &expression.node
         && !matches!(operand.node, ExprP::Literal(AstLiteral::Int(_) | AstLiteral::Float(_)))
     {
@@ -171,10 +176,19 @@ fn collect_signs(expression: &AstExpr, edits: &mut Vec<Edit>) {
     match &expression.node {
         ExprP::Not(operand) => ask(operand, edits),
         ExprP::If(parts) => ask(&parts.0, edits),
+        ExprP::Op(left, BinOp::Percent, right) => {
+            let [after, before] = [left.span.end(), right.span.begin()].map(|at| at.get() as usize);
+            if let Some(at) = text[after..before].find('%').map(|at| after + at).filter(|&at| is_written(at)) {
+                let [begin, end] = [expression.span.begin(), expression.span.end()].map(|at| at.get() as usize);
+                edits.push(Edit { begin, end: begin, text: format!("{MODULO}(") });
+                edits.push(Edit { begin: at, end: at + 1, text: ",".into() });
+                edits.push(Edit { begin: end, end, text: ")".into() });
+            }
+        }
         ExprP::Op(left, BinOp::And | BinOp::Or, right) => [left, right].into_iter().for_each(|side| ask(side, edits)),
         _ => {}
     }
-    expression.visit_expr(|inner| collect_signs(inner, edits));
+    expression.visit_expr(|inner| collect_signs(inner, text, is_written, edits));
 }
 
 /// The operator of an assignment that tensors take part in.

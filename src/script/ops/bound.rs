@@ -41,6 +41,10 @@ impl<'a> Bound<'a> {
                 }
             } else if !fits(argument, parameter.kind) {
                 let (wanted, found) = (parameter.kind.words(), describe(argument));
+                if matches!(argument, Argument::Number(number) if parameter.kind == Kind::Whole && number.fract() == 0.0)
+                {
+                    return Err(OpError(format!("{}: {name} is beyond 2^30", op.name)));
+                }
                 return Err(OpError(format!("{}: {name} must be {wanted}, got {found}", op.name)));
             }
         }
