@@ -6,7 +6,7 @@ use super::CheckError;
 use crate::check::leak::{probe_model, random_tokens, wanted_tokens};
 use crate::model::causality::Causality;
 use crate::model::{Checkpoint, EditedAttention, GptConfig, Initialisation, QueryKeyInit};
-use crate::script::{Script, Tracer};
+use crate::script::{Script, TraceSizes, Tracer};
 
 /// T = d_head, so that functions which run nowhere else run here.
 const CONTEXT: usize = 16;
@@ -28,7 +28,12 @@ pub async fn through_model(
     seed: u64,
 ) -> Result<Option<Causality>, CheckError> {
     let Ok(sizes) = GptConfig::new(VOCABULARY, CONTEXT, LAYERS, HEADS, WIDTH) else { return Ok(None) };
-    let Ok(attention) = EditedAttention::new(script.clone(), Arc::clone(tracer), &sizes) else { return Ok(None) };
+    let attention = match EditedAttention::new(script.clone(), Arc::clone(tracer), &sizes) {
+        Ok(attention) => attention,
+        // It runs here, and yet is no part of a model: its parameters follow the length of the text.
+        Err(error) if runs(script, tracer) => return Err(error.into()),
+        Err(_) => return Ok(None),
+    };
     let Ok(config) = sizes.with_attention(Some(Arc::new(attention))) else { return Ok(None) };
     // Queries and keys of unit variance: attention that is nearly uniform hides where it looks.
     let initialisation = Initialisation { query_key: QueryKeyInit::Unit, seed, ..Initialisation::default() };
@@ -36,4 +41,10 @@ pub async fn through_model(
     let checkpoint = Checkpoint { config, parameters, tokenizer: None };
     let tokens = random_tokens(VOCABULARY, wanted_tokens(&checkpoint, ROUNDS), seed);
     Ok(Some(probe_model(&checkpoint, &tokens, (seed, ROUNDS), None).await?))
+}
+
+/// Whether the function runs at all in a model of these sizes.
+fn runs(script: &Script, tracer: &Arc<dyn Tracer>) -> bool {
+    let (batch, length, width, heads, layers) = (1, CONTEXT, WIDTH, HEADS, LAYERS);
+    tracer.trace(script, &TraceSizes { batch, length, width, heads, context_length: CONTEXT, layers }).is_ok()
 }
