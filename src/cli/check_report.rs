@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::check::attention::{
-    Along, Case, Causality, Departure, Extreme, LineTrace, Measures, Report, Row, SHIFT, Span, Stored, Why, number,
+    Along, Case, Causality, Extreme, Fit, LineTrace, Measures, Report, Row, SHIFT, Span, Stored, number, span_words,
 };
 
 /// What the second column ran on.
@@ -23,8 +23,9 @@ pub fn print(report: &Report, column: &Column) -> String {
 fn write_report(text: &mut String, report: &Report, column: &Column) -> std::fmt::Result {
     let reference = report.against.as_deref().unwrap_or("the closed form, softmax(q k^T / sqrt(d_head), causal) v");
     writeln!(text, "{} against {reference}", report.file)?;
-    let executor = if column.is_adapter { "" } else { ", no adapter" };
-    writeln!(text, "{} random inputs; f64 on the CPU executor, f32 on {}{executor}", report.inputs, column.on)?;
+    // Without an adapter the line that says so is a sentence of its own.
+    let on = if column.is_adapter { &column.on } else { "the CPU executor, no adapter" };
+    writeln!(text, "{} random inputs; f64 on the CPU executor, f32 on {on}", report.inputs)?;
     for line in report.printed.iter().flat_map(|printed| printed.lines()) {
         writeln!(text, "it prints: {line}")?;
     }
@@ -55,7 +56,9 @@ fn write_report(text: &mut String, report: &Report, column: &Column) -> std::fmt
     if let Some(trace) = &report.trace {
         writeln!(text)?;
         lines(text, trace)?;
-        departure(text, report, trace)?;
+        if report.against.is_none() {
+            departure(text, trace)?;
+        }
     }
     writeln!(text)?;
     verdict(text, report)
@@ -98,11 +101,12 @@ type MeasureRow<'a> = (&'a str, &'a dyn Fn(&Measures) -> String);
 
 fn measures(text: &mut String, theirs: Option<&Measures>, reference: Option<&Measures>) -> std::fmt::Result {
     let span = |span: &Span| -> String {
-        let place = |extreme: &Extreme| format!("{} (head {}, {})", number(extreme.value), extreme.head, extreme.line);
+        let place = |words: &str, extreme: &Extreme| format!("{words} (head {}, {})", extreme.head, extreme.line);
         if span.least.value == span.largest.value || span.is(span.least.value) {
             return number(span.least.value);
         }
-        format!("{} to {}", place(&span.least), place(&span.largest))
+        let [least, largest] = span_words(span.least.value, span.largest.value);
+        format!("{} to {}", place(&least, &span.least), place(&largest, &span.largest))
     };
     let rows: [MeasureRow<'_>; 8] = [
         ("rows sum to", &|m| span(&m.row_sums)),
@@ -125,8 +129,11 @@ fn measures(text: &mut String, theirs: Option<&Measures>, reference: Option<&Mea
                 let down = if fit.along == Along::Columns { ", compared down the columns" } else { "" };
                 format!("{} / sqrt(d_head) times {}{down}", fit.product.words(), number(fit.scale))
             }
-            Some(fit) => format!("no product; {} explains {:.1}%", fit.product.words(), 100.0 * fit.quality),
-            None => "unknown: no weight is positive".into(),
+            Some(fit) if Fit::is_near(&fit) => {
+                format!("no product; {} explains {:.1}%", fit.product.words(), 100.0 * fit.quality)
+            }
+            Some(_) => "no product".into(),
+            None => "unknown: no row has weights that differ".into(),
         }),
         ("rows that pass no gradient", &|m| match m.dead_rows {
             Some(dead) => format!(
@@ -148,11 +155,11 @@ fn measures(text: &mut String, theirs: Option<&Measures>, reference: Option<&Mea
 }
 
 fn behaviour(text: &mut String, report: &Report) -> std::fmt::Result {
-    for Causality { stored, pairs, moved, reach, worst, .. } in &report.causality {
+    for Causality { case, stored, pairs, moved, reach, worst } in &report.causality {
         let stored = if *stored == Stored::F64 { "f64" } else { "f32" };
-        let name = format!("outputs before a change, {stored}");
+        let name = format!("outputs before a change, T={}, {stored}", case.shape.length);
         match worst {
-            None if *pairs == 0 => writeln!(text, "{name:<34} cannot be told to move: they are no numbers")?,
+            None if *pairs == 0 => writeln!(text, "{name:<34} cannot be told to move: they are not finite")?,
             None => writeln!(text, "{name:<34} do not move, in {pairs} pairs of positions")?,
             Some(leak) => writeln!(
                 text,
@@ -166,6 +173,8 @@ fn behaviour(text: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(found) = &report.through_model {
         let name = "the same through two layers";
         match found.sees_the_future() {
+            // Said of outputs that are finite.
+            false if report.causality.iter().all(|causality| causality.pairs == 0) => {}
             false => writeln!(text, "{name:<34} do not move, at {} positions of a model", found.probed)?,
             true => writeln!(
                 text,
@@ -220,21 +229,10 @@ fn lines(text: &mut String, trace: &LineTrace) -> std::fmt::Result {
     writeln!(text, "is: the tensor of the closed form that a line equals; sums leave masked scores out")
 }
 
-fn departure(text: &mut String, report: &Report, trace: &LineTrace) -> std::fmt::Result {
+fn departure(text: &mut String, trace: &LineTrace) -> std::fmt::Result {
     match &trace.departure {
-        _ if report.against.is_some() => Ok(()),
         None => writeln!(text, "no line departs from the reference"),
-        Some(Departure { line, op, of, why: Why::Value }) => {
-            let of = match of.as_slice() {
-                [] => String::new(),
-                of => format!(" of ({})", of.join(") and (")),
-            };
-            writeln!(text, "line {line} is the first that departs: {op}{of} is nothing that the reference computes")
-        }
-        Some(Departure { line, op, why: Why::NotFinite, .. }) => writeln!(
-            text,
-            "line {line} is the first that departs: with {SHIFT} added to every score, {op} is not finite in f32"
-        ),
+        Some(departure) => writeln!(text, "{}", departure.words(SHIFT)),
     }
 }
 
@@ -260,7 +258,7 @@ fn verdict(text: &mut String, report: &Report) -> std::fmt::Result {
     let tail = match () {
         () if report.against.is_some() => "",
         () if mistakes => ", by what is said above",
-        () => ", and nothing measured says that this is a mistake",
+        () => "; nothing measured tells a mistake from a different function: --trace shows every line",
     };
     writeln!(text, "FAILED: it is not {other}{tail}")
 }

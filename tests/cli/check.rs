@@ -15,6 +15,7 @@ fn the_reference_passes_on_every_device_and_says_that_this_is_no_proof() {
             "dv      f32     agrees",
             "in f32 it runs fused",
             "no line departs from the reference",
+            "outputs before a change, T=64, f64 do not move",
             "strong evidence, not proof",
         ] {
             assert!(text.contains(words), "{device}: {words}\n{text}");
@@ -57,6 +58,15 @@ fn a_file_is_compared_with_another() {
     let ended = room.run("check mine.star --against other.star --device cpu");
     assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
     assert!(ended.stdout.contains("FAILED: it is not other.star"), "{}", ended.stdout);
+    // Different, and perhaps on purpose: the line is named, and nothing is claimed.
+    let ended = room.run("check builtin:alibi --device cpu");
+    assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
+    for words in [
+        " is the first that departs: ",
+        "FAILED: it is not the reference; nothing measured tells a mistake from a different function: --trace shows every line",
+    ] {
+        assert!(ended.stdout.contains(words), "{words}\n{}", ended.stdout);
+    }
 }
 
 #[test]

@@ -33,18 +33,23 @@ pub struct Leak {
     pub by: f64,
 }
 
-/// Changes x, query, key and value at each position in turn. `runner` computes the output of a function.
+/// Changes x, query, key and value at each of `positions` in turn. `runner` computes the output of a function.
 ///
 /// # Errors
 /// A device that fails.
-pub async fn causality(runner: &Runner, case: Case, stored: Stored) -> Result<Causality, CheckError> {
+pub async fn causality(
+    runner: &Runner,
+    case: Case,
+    stored: Stored,
+    positions: impl Iterator<Item = usize>,
+) -> Result<Causality, CheckError> {
     let inputs = CaseInputs::draw(&case);
     let mut other = CaseInputs::draw(&Case { seed: case.seed.wrapping_add(OTHER_SEED), ..case });
     let shape = case.shape;
     let (length, width) = (shape.length, shape.width());
     let before = runner.first(&inputs).await?;
     let mut found = Causality { case, stored, pairs: 0, moved: 0, reach: 0, worst: None };
-    for changed in 1..length {
+    for changed in positions.filter(|position| (1..length).contains(position)) {
         let mut perturbed = inputs.clone();
         for (tensor, other) in perturbed.arguments_mut().into_iter().zip(other.arguments_mut()) {
             for row in 0..shape.batch {
@@ -58,8 +63,8 @@ pub async fn causality(runner: &Runner, case: Case, stored: Stored) -> Result<Ca
                 let start = (row * length + position) * width;
                 start..start + width
             });
-            // Where no number was, none can move.
-            let numbers = places.map(|at| (before[at], after[at])).filter(|(before, _)| !before.is_nan());
+            // Where no finite number was, none can move.
+            let numbers = places.map(|at| (before[at], after[at])).filter(|(before, _)| before.is_finite());
             let moves: Vec<f64> =
                 numbers.map(|(before, after)| if before == after { 0.0 } else { (before - after).abs() }).collect();
             if moves.is_empty() {

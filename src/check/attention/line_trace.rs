@@ -26,7 +26,7 @@ pub struct TracedLine {
     pub equals: Option<String>,
 }
 
-/// Where a function leaves the closed form.
+/// Where a function leaves the closed form, or what is finite.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Departure {
     pub line: u32,
@@ -46,13 +46,34 @@ pub enum Why {
     NotFinite,
 }
 
+impl Departure {
+    /// As a sentence without a full stop. `shift` is what was added to every score where a result was not finite.
+    pub fn words(&self, shift: f64) -> String {
+        let Self { line, op, of, why } = self;
+        let of = match of.as_slice() {
+            [] => String::new(),
+            of => format!(" of ({})", of.join(") and (")),
+        };
+        match why {
+            Why::Value => {
+                format!("line {line} is the first that departs: {op}{of} is nothing that the reference computes")
+            }
+            Why::NotFinite => format!(
+                "line {line} is the first that departs: with {shift} added to every score, {op} is not finite in f32"
+            ),
+        }
+    }
+}
+
 /// A function line by line, on one set of inputs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LineTrace {
     pub case: Case,
     pub lines: Vec<TracedLine>,
-    /// The first departure; `None` where the whole agrees.
+    /// The first departure; `None` where the whole agrees, or where each line is right and the wrong one is returned.
     pub departure: Option<Departure>,
+    /// The closed form's tensor that the returned one equals, up to layout.
+    pub returns: Option<String>,
 }
 
 /// A tensor of the closed form, `[B, H, ..]` with four axes.
@@ -104,11 +125,12 @@ pub fn line_trace(
             lines.push(described(&shape, call.line, &call.op, tensor, equals[id].clone()));
         }
     }
-    LineTrace { case, lines, departure }
+    let returns = equals.get(function.recording.result as usize).cloned().flatten();
+    LineTrace { case, lines, departure, returns }
 }
 
 /// The first call whose result is not finite although all that it reads is: for runs in f32.
-pub fn first_not_finite(function: &TracedFunction, values: &TensorValues) -> Option<Departure> {
+pub fn first_overflow(function: &TracedFunction, values: &TensorValues) -> Option<Departure> {
     let finite = |id: TensorId| {
         // Masks are no overflow.
         values

@@ -77,11 +77,26 @@ pub enum Product {
     KeyKey,
     #[serde(rename = "x x^T")]
     Input,
+    #[serde(rename = "q v^T")]
+    QueryValue,
+    #[serde(rename = "x k^T")]
+    InputKey,
+    #[serde(rename = "q x^T")]
+    QueryInput,
 }
 
 impl Product {
-    const ALL: [Self; 6] =
-        [Self::QueryKey, Self::Untransposed, Self::KeyQuery, Self::QueryQuery, Self::KeyKey, Self::Input];
+    const ALL: [Self; 9] = [
+        Self::QueryKey,
+        Self::Untransposed,
+        Self::KeyQuery,
+        Self::QueryQuery,
+        Self::KeyKey,
+        Self::Input,
+        Self::QueryValue,
+        Self::InputKey,
+        Self::QueryInput,
+    ];
 
     pub fn words(self) -> &'static str {
         match self {
@@ -91,18 +106,33 @@ impl Product {
             Self::QueryQuery => "q q^T",
             Self::KeyKey => "k k^T",
             Self::Input => "x x^T",
+            Self::QueryValue => "q v^T",
+            Self::InputKey => "x k^T",
+            Self::QueryInput => "q x^T",
+        }
+    }
+
+    /// The product whose transpose it is.
+    pub fn turned(self) -> Self {
+        match self {
+            Self::KeyQuery => Self::QueryKey,
+            Self::QueryKey => Self::KeyQuery,
+            other => other,
         }
     }
 
     /// `[maps, T, T]`
     fn matrix(self, shape: &Shape, inputs: &CaseInputs) -> Vec<f64> {
-        let CaseInputs { x, query, key, .. } = inputs;
+        let CaseInputs { x, query, key, value, .. } = inputs;
         let (left, right) = match self {
             Self::QueryKey | Self::Untransposed => (query, key),
             Self::KeyQuery => (key, query),
             Self::QueryQuery => (query, query),
             Self::KeyKey => (key, key),
             Self::Input => (x, x),
+            Self::QueryValue => (query, value),
+            Self::InputKey => (x, key),
+            Self::QueryInput => (query, x),
         };
         let mut matrix = Vec::with_capacity(shape.maps() * shape.length * shape.length);
         for (map, i, j) in (0..shape.maps())
@@ -146,6 +176,12 @@ impl Fit {
     pub fn is_exact(&self) -> bool {
         1.0 - self.quality < 1e-9
     }
+
+    /// Whether it explains enough to be worth a word: of normal numbers even a product that has nothing to do with the
+    /// weights explains a little.
+    pub fn is_near(&self) -> bool {
+        self.quality >= 0.9
+    }
 }
 
 /// Rows of the gradient through the softmax that are dead.
@@ -170,6 +206,18 @@ pub struct Measures {
     pub future: FutureWeight,
     /// How many positions ahead weight is found.
     pub reach: usize,
+    /// Queries that give weight to a later key, in any head.
+    pub queries_ahead: usize,
+    /// Whether each query sees all `reach` positions ahead, or as many as there are.
+    pub all_as_far_ahead: bool,
+    /// The least weight: below 0 in no distribution.
+    pub least: f64,
+    /// Where several heads are: the sums over the heads, of pairs that have weight.
+    pub head_sums: Option<Span>,
+    /// Whether all weights that are not 0 are equal within each row, and some row has several.
+    pub uniform_rows: bool,
+    /// Whether all weights that are not 0 are 1, and some row has several.
+    pub only_ones: bool,
     /// The weights of positions on themselves, but for the first.
     pub on_itself: Span,
     /// How many keys have weight in the last row of any head, at least.
@@ -203,6 +251,26 @@ impl Measures {
                 }
             }
         }
+        let ahead: Vec<usize> = (0..length)
+            .map(|query| {
+                let seen = |key: &usize| (0..shape.maps()).any(|head| at(head, query, *key) != 0.0);
+                (query + 1..length).rev().find(seen).map_or(0, |key| key - query)
+            })
+            .collect();
+        let row_of = |(head, line): (usize, usize)| -> Vec<f64> {
+            (0..length).map(|j| at(head, line, j)).filter(|&weight| weight != 0.0).collect()
+        };
+        let several = lines().any(|line| row_of(line).len() > 1);
+        let level = |row: &[f64]| row.iter().all(|weight| (weight - row[0]).abs() <= EXACT * row[0].abs());
+        let over_heads = |first: usize| {
+            let pairs = (0..length).flat_map(move |i| (0..length).map(move |j| (i, j)));
+            pairs.filter_map(move |(i, j)| {
+                let weights = || (first..first + shape.heads).map(|head| at(head, i, j));
+                weights().any(|weight| weight != 0.0).then(|| Extreme { value: weights().sum(), head: first, line: i })
+            })
+        };
+        let head_sums =
+            (shape.heads > 1).then(|| Span::of((0..shape.maps()).step_by(shape.heads).flat_map(over_heads)));
         let row_sums = Span::of(lines().map(row_sum))?;
         let distributions = row_sums.is(1.0) && weights.iter().all(|&weight| weight >= 0.0);
         let entropy = |(head, line): (usize, usize)| {
@@ -218,6 +286,12 @@ impl Measures {
             first_column_sums: Span::of(lines().filter(|&(_, line)| line == 0).map(column_sum))?,
             future,
             reach,
+            queries_ahead: ahead.iter().filter(|&&ahead| ahead > 0).count(),
+            all_as_far_ahead: ahead.iter().enumerate().all(|(query, &ahead)| ahead == reach.min(length - 1 - query)),
+            least: weights.iter().copied().fold(f64::INFINITY, f64::min),
+            head_sums: head_sums.flatten(),
+            uniform_rows: several && lines().all(|line| level(&row_of(line))),
+            only_ones: several && weights.iter().all(|&weight| weight == 0.0 || (weight - 1.0).abs() <= EXACT),
             on_itself: Span::of(lines().filter(|&(_, line)| line > 0).map(|(head, line)| Extreme {
                 value: at(head, line, line),
                 head,

@@ -7,6 +7,8 @@
 //! | `comparison` | outputs and gradients of q, k and v by element, stored in f64 and in f32 |
 //! | `weights`, `measures` | attention weights found from outside, and what sums, entropy and logarithms tell of them |
 //! | `causality`, `through_model` | outputs before a changed position, of the function and of a model with it |
+//! | `dependence` | what moves the output when it alone is replaced: x, q, k, v, another row of the batch |
+//! | `not_a_number` | the first line that makes what is not finite, forwards or in its gradient |
 //! | `shift` | scores shifted by +100 |
 //! | `diagnosis` | sentences made of those numbers |
 //! | `line_trace` | the first line that departs from the reference |
@@ -15,6 +17,7 @@ mod case;
 mod causality;
 mod closed_form;
 mod comparison;
+mod dependence;
 mod diagnosis;
 mod function;
 mod line_trace;
@@ -32,7 +35,8 @@ pub use case::{Case, CaseInputs, Shape};
 pub use causality::{Causality, Leak};
 pub use closed_form::{ClosedForm, causal_attention};
 pub use comparison::{Disagreement, NARROW_TOLERANCE, PlantedError, Row, Stored, TENSORS, WIDE_TOLERANCE};
-pub use diagnosis::{Finding, Kind, Refusal, number};
+pub use dependence::{Dependence, RowsMix};
+pub use diagnosis::{Finding, Kind, Refusal, number, span_words};
 pub use line_trace::{Departure, LineTrace, TracedLine, Why};
 pub use measures::{Along, DeadRows, Extreme, Fit, FutureWeight, Measures, Product, Span};
 pub use report::{Fusion, Measured, Report};
@@ -42,11 +46,12 @@ pub use weights::Source;
 use case::{MEASURED, PERTURBED, SHAPES};
 use causality::causality;
 use comparison::{Comparison, Reference};
-use diagnosis::{Evidence, diagnose};
+use dependence::{dependence, rows_mix};
+use diagnosis::{Bad, Evidence, diagnose};
 use function::{Runner, TracedFunction, trace};
-use line_trace::{first_not_finite, line_trace};
+use line_trace::{first_overflow, line_trace};
 use measures::dead_rows;
-use not_a_number::{FirstNan, first_nan};
+use not_a_number::{FirstNotFinite, NotFinite, first_not_finite, first_steep};
 use shift::{shift, shifted_inputs};
 use through_model::through_model;
 use values::TensorValues;
@@ -129,6 +134,8 @@ pub async fn check(request: &Request<'_>, tracer: &Arc<dyn Tracer>, on: &RunOn) 
         measured: None,
         causality: Vec::new(),
         through_model: None,
+        dependence: None,
+        rows_mix: None,
         shifted: None,
         parameters: first.recording.parameters.iter().map(|parameter| parameter.name.clone()).collect(),
         fusion: comparison.rewrites.into_iter().map(fusion).collect(),
@@ -138,14 +145,16 @@ pub async fn check(request: &Request<'_>, tracer: &Arc<dyn Tracer>, on: &RunOn) 
     if request.against.is_none() {
         report.through_model = through_model(request.script, tracer, seed).await?;
         measure(&mut report, &functions, seed, on, &mut pipelines).await?;
+    } else if request.trace {
+        report.trace = Some(trace_lines(&report, &functions, seed, &mut pipelines).await?);
     }
     report.passed = report.inputs > 0
         && report.rows.iter().all(|row| row.agrees)
         && report.refusals.is_empty()
         && !report.through_model.is_some_and(|found| found.sees_the_future())
         && !report.findings.iter().any(|finding| finding.mistake);
-    if request.trace {
-        report.trace = Some(trace_lines(&report, &functions, seed, on, &mut pipelines).await?);
+    if !request.trace {
+        report.trace = None;
     }
     Ok(report)
 }
@@ -165,8 +174,9 @@ fn traced(tracer: &dyn Tracer, script: &Script, seed: u64) -> Result<(Vec<Traced
             Ok(function) => functions.push(function),
             Err(error) => refusals.push(Refusal { shape, error }),
         }
-        // One shape has T = d_head and the other has not.
-        if index == 1 && functions.is_empty() {
+        // One shape has T = d_head and the other has not. What is no line's fault is no shape's either.
+        let no_line = refusals.last().is_some_and(|refusal| refusal.error.line == 0);
+        if functions.is_empty() && (index == 1 || no_line) {
             break;
         }
     }
@@ -210,14 +220,34 @@ async fn measure(
     on: &RunOn,
     pipelines: &mut Pipelines,
 ) -> Result<(), CheckError> {
+    let unit = |function: &TracedFunction| Case { shape: function.shape, spread: 1.0, seed };
     let perturbed = function_of(functions, &PERTURBED);
-    let case = Case { shape: perturbed.shape, spread: 1.0, seed };
+    let case = unit(perturbed);
     let (wide, narrow) = output_runners(perturbed, on, pipelines).await?;
-    report.causality = vec![causality(&wide, case, Stored::F64).await?, causality(&narrow, case, Stored::F32).await?];
-    let shifted = shift(&wide, &narrow, case).await?;
+    let every = || 1..case.shape.length;
+    report.causality = vec![
+        causality(&wide, case, Stored::F64, every()).await?,
+        causality(&narrow, case, Stored::F32, every()).await?,
+    ];
+    // What looks ahead in long windows alone shows at a few positions of the longest.
+    if let Some(long) = functions.iter().max_by_key(|function| function.shape.length)
+        && long.shape != perturbed.shape
+    {
+        let output = long.runner(&[long.replayed.output], &RunOn::CpuWide, pipelines).await?;
+        let length = long.shape.length;
+        let few = [1, 2, length / 2, length - 1].into_iter();
+        report.causality.push(causality(&output, unit(long), Stored::F64, few).await?);
+    }
+    let dependence = dependence(perturbed, &wide, case).await?;
+    let mut mixes = None;
+    if let Some(function) = functions.iter().find(|function| function.shape.batch > 1) {
+        let output = function.runner(&[function.replayed.output], &RunOn::CpuWide, pipelines).await?;
+        mixes = rows_mix(&output, unit(function)).await?;
+    }
+    report.shifted = shift(&wide, &narrow, case).await?;
 
     let function = function_of(functions, &MEASURED);
-    let case = Case { shape: function.shape, spread: 1.0, seed };
+    let case = unit(function);
     let inputs = CaseInputs::draw(&case);
     let values = TensorValues::of(function, &inputs, &RunOn::CpuWide, pipelines).await?;
     let output = function.runner(&[function.replayed.output], &RunOn::CpuWide, pipelines).await?;
@@ -227,22 +257,76 @@ async fn measure(
         theirs.dead_rows = dead_rows_of(function, &inputs, &values, pipelines).await?;
     }
     let reference = Measures::of_reference(&case.shape, &inputs, &causal_attention(&case.shape, &inputs));
-    let nan: Option<FirstNan> = first_nan(function, &values);
+
+    let not_finite = not_finite(report, functions, pipelines).await?;
+    let overflow = overflow(report, functions, on, pipelines).await?;
+    let mut trace = trace_lines(report, functions, seed, pipelines).await?;
+    if trace.departure.is_none() {
+        trace.departure = overflow.clone().filter(|_| report.in_f32_only().is_none());
+    }
     let evidence = Evidence {
         accepted: functions.iter().map(|function| function.shape).collect(),
         refusals: &report.refusals,
+        rows: &report.rows,
         agrees: report.agrees(Stored::F64),
-        first_nan: nan.as_ref(),
+        not_finite: not_finite.as_ref(),
+        overflow: overflow.as_ref(),
         measures: theirs.as_ref().zip(reference.as_ref()),
         observed_differs_by: weights.as_ref().and_then(|weights| weights.observed_differs_by),
         causality: &report.causality,
-        shifted: Some(&shifted),
+        leaks_through_model: report.through_model.is_some_and(|found| found.sees_the_future()),
+        dependence: dependence.as_ref(),
+        rows_mix: mixes.as_ref(),
+        shifted: report.shifted.as_ref(),
+        shape: Some(case.shape),
         learns: !report.parameters.is_empty(),
+        trace: Some(&trace),
     };
     report.findings = diagnose(&evidence);
     report.measured = Some(Measured { case, source: weights.map(|weights| weights.source), theirs, reference });
-    report.shifted = Some(shifted);
+    (report.dependence, report.rows_mix, report.trace) = (dependence, mixes, Some(trace));
     Ok(())
+}
+
+/// Where what is not finite in the output or a gradient comes from, in f64.
+async fn not_finite(
+    report: &Report,
+    functions: &[TracedFunction],
+    pipelines: &mut Pipelines,
+) -> Result<Option<Bad>, CheckError> {
+    let Some(row) = report.rows.iter().find(|row| row.stored == Stored::F64 && !row.worst.theirs.is_finite()) else {
+        return Ok(None);
+    };
+    let function = function_of(functions, &row.worst.case.shape);
+    let inputs = CaseInputs::draw(&row.worst.case);
+    let values = TensorValues::of(function, &inputs, &RunOn::CpuWide, pipelines).await?;
+    let forwards = |what| first_not_finite(function, &values, what);
+    let line: Option<FirstNotFinite> = match row.tensor {
+        "output" => forwards(NotFinite::Nan).or_else(|| forwards(NotFinite::Infinite)),
+        _ => None,
+    };
+    let steep = match line.is_none() {
+        true => first_steep(function, &inputs, pipelines).await?,
+        false => None,
+    };
+    Ok(Some(Bad { tensor: row.tensor, line, steep }))
+}
+
+/// The first line that is not finite in f32 where f64 is: on the inputs of the table, or else on shifted scores.
+async fn overflow(
+    report: &Report,
+    functions: &[TracedFunction],
+    on: &RunOn,
+    pipelines: &mut Pipelines,
+) -> Result<Option<Departure>, CheckError> {
+    let of_shift = || {
+        let shifted = report.shifted.as_ref().filter(|shifted| shifted.overflows())?;
+        Some((shifted.case, shifted_inputs(&shifted.case).1))
+    };
+    let of_row = |row: &Row| (row.worst.case, CaseInputs::draw(&row.worst.case));
+    let Some((case, inputs)) = report.in_f32_only().map(of_row).or_else(of_shift) else { return Ok(None) };
+    let function = function_of(functions, &case.shape);
+    Ok(first_overflow(function, &TensorValues::of(function, &inputs, on, pipelines).await?))
 }
 
 /// How much gradient passes from the weights to the scores, where both are tensors of the function.
@@ -271,7 +355,6 @@ async fn trace_lines(
     report: &Report,
     functions: &[TracedFunction],
     seed: u64,
-    on: &RunOn,
     pipelines: &mut Pipelines,
 ) -> Result<LineTrace, CheckError> {
     let differing = report.rows.iter().find(|row| row.stored == Stored::F64 && !row.agrees);
@@ -284,13 +367,5 @@ async fn trace_lines(
     let values = TensorValues::of(function, &inputs, &RunOn::CpuWide, pipelines).await?;
     // Beside another function nothing departs from the closed form that need not.
     let agrees = report.against.is_some() || report.agrees(Stored::F64);
-    let mut trace = line_trace(function, case, &inputs, &values, agrees);
-    let overflows =
-        report.shifted.as_ref().filter(|shifted| shifted.not_finite_wide == 0 && shifted.not_finite_narrow > 0);
-    if let (None, Some(shifted)) = (&trace.departure, overflows) {
-        let function = function_of(functions, &shifted.case.shape);
-        let values = TensorValues::of(function, &shifted_inputs(&shifted.case).1, on, pipelines).await?;
-        trace.departure = first_not_finite(function, &values);
-    }
-    Ok(trace)
+    Ok(line_trace(function, case, &inputs, &values, agrees))
 }

@@ -1,15 +1,43 @@
-//! Where the first number that is none comes from.
+//! Where the first number comes from that is none, or is infinite.
 
 use serde::Serialize;
 
+use super::CheckError;
+use super::case::CaseInputs;
 use super::function::TracedFunction;
-use super::values::{INPUTS, TensorValues, operands};
+use super::values::{INPUTS, TensorValues, depends_on, operands};
+use crate::gpu::Pipelines;
 use crate::script::{Argument, Call, TensorId};
-use crate::tape::Tensor;
+use crate::tape::{RunOn, Tensor};
 
-/// The first line that makes NaN of numbers.
+/// What a number is that is not finite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotFinite {
+    Nan,
+    Infinite,
+}
+
+impl NotFinite {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Nan => "NaN",
+            Self::Infinite => "infinity",
+        }
+    }
+
+    fn is(self, value: f64) -> bool {
+        match self {
+            Self::Nan => value.is_nan(),
+            Self::Infinite => value.is_infinite(),
+        }
+    }
+}
+
+/// The first line that makes NaN, or infinities, of numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FirstNan {
+pub struct FirstNotFinite {
+    pub what: NotFinite,
     pub line: u32,
     pub op: String,
     pub index: Vec<usize>,
@@ -19,16 +47,17 @@ pub struct FirstNan {
     pub of: Vec<f64>,
 }
 
-/// Finds it: the first call with a NaN in its result and none in what it reads.
-pub fn first_nan(function: &TracedFunction, values: &TensorValues) -> Option<FirstNan> {
-    let nans = |tensor: &Tensor| tensor.values().iter().filter(|value| value.is_nan()).count();
+/// Finds it: the first call with one in its result and none in the tensors that it reads.
+pub fn first_not_finite(function: &TracedFunction, values: &TensorValues, what: NotFinite) -> Option<FirstNotFinite> {
+    let bad = |tensor: &Tensor| tensor.values().iter().filter(|&&value| what.is(value)).count();
     for (at, call) in function.recording.calls.iter().enumerate() {
         let result = values.get((INPUTS + at) as TensorId)?;
-        let count = nans(result);
-        let clean = operands(call).iter().filter_map(|&id| values.get(id)).all(|tensor| nans(tensor) == 0);
+        let count = bad(result);
+        let clean = operands(call).iter().filter_map(|&id| values.get(id)).all(|tensor| bad(tensor) == 0);
         if count > 0 && clean {
-            let place = result.values().iter().position(|value| value.is_nan())?;
-            return Some(FirstNan {
+            let place = result.values().iter().position(|&value| what.is(value))?;
+            return Some(FirstNotFinite {
+                what,
                 line: call.line,
                 op: call.op.clone(),
                 index: unravel(place, &result.shape),
@@ -39,6 +68,29 @@ pub fn first_nan(function: &TracedFunction, values: &TensorValues) -> Option<Fir
         }
     }
     None
+}
+
+/// The line and op, counted from the end, whose gradient is not finite although the one that reaches it is; `None` where
+/// there is none, or some tensor on the way has no gradient.
+///
+/// # Errors
+/// A device that fails.
+pub async fn first_steep(
+    function: &TracedFunction,
+    inputs: &CaseInputs,
+    pipelines: &mut Pipelines,
+) -> Result<Option<(u32, String)>, CheckError> {
+    let depends = depends_on(function, &[0, 1, 2, 3]);
+    let ids = (0..depends.len()).filter(|&id| depends[id]).map(|id| id as TensorId);
+    let (ids, tensors): (Vec<_>, Vec<_>) = ids.filter_map(|id| Some((id, function.tensor(id)?))).unzip();
+    let mut function = function.clone();
+    let Ok(gradients) = function.differentiate(&tensors) else { return Ok(None) };
+    let found = function.runner(&gradients, &RunOn::CpuWide, pipelines).await?.run(inputs).await?;
+    let bad = |tensor: &Tensor| tensor.values().iter().any(|value| !value.is_finite());
+    // All that reads the last such tensor comes later, so that what reaches it is finite.
+    let last = ids.iter().zip(&found).rev().find(|(_, gradient)| bad(gradient)).map(|(&id, _)| id);
+    let reader = last.and_then(|id| function.recording.calls.iter().find(|call| operands(call).contains(&id)));
+    Ok(reader.map(|call| (call.line, call.op.clone())))
 }
 
 /// Ops that make each element of the elements in the same place.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::case::Case;
 use super::causality::Causality;
 use super::comparison::{Row, Stored};
+use super::dependence::{Dependence, RowsMix};
 use super::diagnosis::{Finding, Refusal};
 use super::line_trace::LineTrace;
 use super::measures::Measures;
@@ -46,6 +47,10 @@ pub struct Report {
     pub causality: Vec<Causality>,
     /// The same through a model of two layers; `None` where the function does not run in one.
     pub through_model: Option<ModelCausality>,
+    /// What moves the output; `None` where it is not finite.
+    pub dependence: Option<Dependence>,
+    pub rows_mix: Option<RowsMix>,
+    /// `None` where queries or keys are used outside of the scores.
     pub shifted: Option<Shifted>,
     /// Names of learned parameters, which had their initial values.
     pub parameters: Vec<String>,
@@ -59,5 +64,11 @@ impl Report {
     /// Whether all rows of a form agree.
     pub fn agrees(&self, stored: Stored) -> bool {
         self.rows.iter().all(|row| row.stored != stored || row.agrees)
+    }
+
+    /// A row that is not finite in f32, where all of f64 is.
+    pub fn in_f32_only(&self) -> Option<&Row> {
+        let bad = |stored: Stored| self.rows.iter().find(|row| row.stored == stored && !row.worst.theirs.is_finite());
+        bad(Stored::F32).filter(|_| bad(Stored::F64).is_none())
     }
 }
