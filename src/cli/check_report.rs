@@ -106,6 +106,9 @@ fn measures(text: &mut String, theirs: Option<&Measures>, reference: Option<&Mea
             return number(span.least.value);
         }
         let [least, largest] = span_words(span.least.value, span.largest.value);
+        if least == largest {
+            return least;
+        }
         format!("{} to {}", place(&least, &span.least), place(&largest, &span.largest))
     };
     let rows: [MeasureRow<'_>; 8] = [

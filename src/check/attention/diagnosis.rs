@@ -117,7 +117,7 @@ pub fn number(value: f64) -> String {
 /// Two numbers, with as many digits as tell them apart.
 pub fn span_words(least: f64, largest: f64) -> [String; 2] {
     let short = [least, largest].map(number);
-    if short[0] != short[1] || least == largest {
+    if short[0] != short[1] || (largest - least).abs() <= 1e-9 * largest.abs() {
         return short;
     }
     [least, largest].map(|value| format!("{value:.10}"))
@@ -145,7 +145,9 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Vec<Finding> {
             return findings;
         }
     }
-    if let Some(dependence) = evidence.dependence {
+    // A softmax over one row of a batch is 1 whatever the scores: that row alone does not tell what the output depends on.
+    let over_batch = evidence.rows_mix.is_some() && evidence.measures.is_some_and(|(measures, _)| measures.only_ones);
+    if let Some(dependence) = evidence.dependence.filter(|_| !over_batch) {
         depends(evidence, dependence, &mut add);
     }
     let leak = evidence.causality.iter().find(|causality| causality.moved > 0);
@@ -419,7 +421,12 @@ fn of_weights(
     }
     // Sums: which numbers were made to add up to 1, and before or after some were taken away.
     if !row_sums.is(1.0) {
-        let span = span_words(row_sums.least.value, row_sums.largest.value).join(" to ");
+        let span = match span_words(row_sums.least.value, row_sums.largest.value) {
+            // All the same, and not 1: its digits may lie behind the fourth.
+            [least, largest] if least == largest && least == "1.0" => format!("{:.10}", row_sums.least.value),
+            [least, largest] if least == largest => least,
+            [least, largest] => format!("{least} to {largest}"),
+        };
         let wrong_axis = column_sums.is(1.0)
             || (first_column_sums.is(1.0) && below_one(column_sums) && leaks && !last_row_sums.is(1.0));
         let over_heads = measures.head_sums.is_some_and(|sums| sums.is(1.0));
@@ -486,10 +493,19 @@ fn of_weights(
             add(Kind::Differs, false, format!("rows sum to {span} (furthest from 1: {})", row(&far_row)));
         }
     }
+    if row_sums.is(1.0) && measures.least < -super::measures::EXACT {
+        let least = number(measures.least);
+        add(
+            Kind::Differs,
+            false,
+            format!("weights are negative, down to {least}, and rows sum to 1: no softmax does that"),
+        );
+    }
     of_mask(evidence, measures, add);
     match exact {
         Some(fit) if (fit.scale - 1.0).abs() > 1e-6 => of_scale(evidence, &fit, (measures, reference), add),
         Some(_) => {}
+        None if measures.only_ones => {}
         None if measures.uniform_rows => {
             let cancelled = evidence.dependence.is_some_and(|dependence| !dependence.cancelled().is_empty());
             let mistake = cancelled && !evidence.learns;
@@ -617,6 +633,10 @@ fn of_scale(
         () if is(width.sqrt()) => ": is the division by sqrt(d_head) missing?",
         () if is(1.0 / width.sqrt()) => ": are they divided by d_head, or by its square root twice?",
         () if is(width.powf(-1.5)) => ": are they divided by the square of d_head?",
+        () if is((width / heads).sqrt()) => {
+            ": are they divided by the root of the number of heads, and not by that of d_head?"
+        }
+        () if is(1.0 / (width.sqrt() * heads)) => ": are they divided by d, the width of the whole model?",
         () if is(1.0 / heads.sqrt()) => ": are they divided by sqrt(d) of the whole model, and not by that of a head?",
         () => ": what are they divided by?",
     };
@@ -652,7 +672,7 @@ fn of_scale(
         let of = |verb: &str| {
             format!("entropy {verb} {} of log(t+1) ({} in the reference)", number(theirs), number(reference))
         };
-        if scale.abs() > 1.0 && theirs < reference / 2.0 {
+        if scale.abs() > 1.0 && theirs < 0.05 && theirs < reference / 2.0 {
             saturates = true;
             numbers.push(of("falls to"));
         } else if scale.abs() < 1.0 && theirs > 0.9 {

@@ -258,7 +258,27 @@ impl Intermediate {
 
     /// Whether a tensor holds the same numbers, its axes in whatever order.
     fn equals(&self, tensor: &Tensor) -> bool {
-        tensor.len() == self.values.len() && orders().any(|order| self.equals_in(tensor.values(), order))
+        let same = |order| self.fits(&tensor.shape, order) && self.equals_in(tensor.values(), order);
+        tensor.len() == self.values.len() && orders().any(same)
+    }
+
+    /// Whether a shape joins neighbours of the axes in this order, or splits them: a reshape across axes leaves the
+    /// numbers in their order and gives them other places.
+    fn fits(&self, shape: &[usize], order: [usize; 4]) -> bool {
+        let ends = |sizes: &[usize]| -> Vec<usize> {
+            sizes
+                .iter()
+                .scan(1, |product, size| {
+                    Some({
+                        *product *= size;
+                        *product
+                    })
+                })
+                .filter(|&end| end > 1)
+                .collect()
+        };
+        let (theirs, ours) = (ends(shape), ends(&order.map(|axis| self.sizes[axis])));
+        theirs.iter().all(|end| ours.contains(end)) || ours.iter().all(|end| theirs.contains(end))
     }
 
     fn equals_in(&self, found: &[f64], order: [usize; 4]) -> bool {

@@ -50,18 +50,23 @@ pub fn is_map(shape: &Shape, values: &TensorValues, id: TensorId) -> bool {
     tensor.shape.ends_with(&[shape.length, shape.length]) && tensor.len() == shape.maps() * shape.length * shape.length
 }
 
-/// The map that the last product with something made of the values has as its other operand.
+/// The map that the last product with something made of the values has as its other operand. Weights may be made of
+/// values too, by mistake; a map that is not goes first.
 pub fn operand(function: &TracedFunction, values: &TensorValues) -> Option<TensorId> {
     let of_value = depends_on(function, &[3]);
     let depends = |id: TensorId| of_value.get(id as usize) == Some(&true);
-    function.recording.calls.iter().rev().find_map(|call| {
-        let [Argument::Tensor(left), Argument::Tensor(right), transposed, _] = call.arguments.as_slice() else {
-            return None;
-        };
-        let product = matches!(call.op.as_str(), "bmm" | "matmul") && *transposed != Argument::Truth(true);
-        let map = product && depends(*right) && !depends(*left) && is_map(&function.shape, values, *left);
-        map.then_some(*left)
-    })
+    let last = |made_of_values: bool| {
+        function.recording.calls.iter().rev().find_map(|call| {
+            let [Argument::Tensor(left), Argument::Tensor(right), transposed @ ..] = call.arguments.as_slice() else {
+                return None;
+            };
+            // Where T = d_head queries look like a map; what multiplies transposed values makes scores.
+            let product = matches!(call.op.as_str(), "bmm" | "matmul") && !transposed.contains(&Argument::Truth(true));
+            let map = product && depends(*right) && is_map(&function.shape, values, *left);
+            (map && depends(*left) == made_of_values).then_some(*left)
+        })
+    };
+    last(false).or_else(|| last(true))
 }
 
 /// Finds the weights of a function. `output` is a runner of its output alone.
