@@ -102,6 +102,9 @@ fn what_differs_on_purpose_is_told_to_differ_and_not_to_be_wrong() {
     assert_eq!(GALLERY.len(), 7);
 }
 
+/// A function, the mistakes that are found, what is said, and what is not.
+type Sentences<'a> = (String, &'a [Kind], &'a [&'a str], &'a [&'a str]);
+
 /// What was not named once, and what was accused in vain.
 #[test]
 fn plain_mistakes_are_named_from_measurement_and_their_line_is_told() {
@@ -117,7 +120,7 @@ fn plain_mistakes_are_named_from_measurement_and_their_line_is_told() {
         format!("s = ops.bmm(q, k, transpose_b=True) / math.sqrt(cfg.d_head)\ns = ops.where({mask}, s, -1e9)\n{rest}")
     };
     let (row, column) = ("ops.row_index(n)", "ops.column_index(n)");
-    let table: Vec<(String, &[Kind], &[&str], &[&str])> = vec![
+    let table: Vec<Sentences<'_>> = vec![
         (
             format!("{scores}\nreturn ops.merge_heads(ops.bmm(ops.softmax(s), k))"),
             &[DependsOnOther],
