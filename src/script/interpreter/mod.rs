@@ -17,7 +17,7 @@ use starlark::syntax::{AstModule, Dialect};
 use starlark::values::structs::AllocStruct;
 
 use self::functions::OpsValue;
-use self::operators::OPERATORS;
+use self::operators::{NativeFunction, OPERATORS};
 use self::recorder::Recorder;
 use self::rewriting::Rewritten;
 use self::tensor::TensorValue;
@@ -58,10 +58,11 @@ fn trace_layer(
     let mut globals =
         GlobalsBuilder::extended_by(&[LibraryExtension::Print, LibraryExtension::Map, LibraryExtension::Filter]);
     math::add(&mut globals);
-    globals.set(rewriting::TRUTH, operators::TruthValue);
-    globals.set(rewriting::MODULO, operators::ModuloValue);
+    for name in [rewriting::TRUTH, rewriting::MODULO] {
+        globals.set(name, NativeFunction { name: name.into() });
+    }
     for operator in OPERATORS {
-        globals.set(&operator.function(), operators::OperatorValue { symbol: operator.symbol.into() });
+        globals.set(&operator.function(), NativeFunction { name: operator.symbol.into() });
     }
     let globals = globals.build();
     let printed = Printed::default();

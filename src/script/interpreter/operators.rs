@@ -9,8 +9,10 @@ use starlark::values::{NoSerialize, ProvidesStaticType, StarlarkPagable, Starlar
 
 use super::functions::argument;
 use super::recorder::{Place, Recorder};
+use super::rewriting::{MODULO, TRUTH};
 use super::tensor::{NO_TRUTH, TensorValue};
 use crate::script::ops::{self, OpError};
+use crate::script::recording::Argument;
 
 /// An operator and the op it is for tensors.
 pub struct Operator {
@@ -42,115 +44,92 @@ impl Operator {
     }
 }
 
+/// What operators and conditions of a script are rewritten to call: an operator of [`OPERATORS`] by its symbol, [`TRUTH`] or
+/// [`MODULO`].
 #[derive(Debug, Allocative, ProvidesStaticType, NoSerialize, StarlarkPagable)]
-pub struct OperatorValue {
-    pub symbol: String,
+pub struct NativeFunction {
+    pub name: String,
 }
 
-starlark_simple_value!(OperatorValue);
+starlark_simple_value!(NativeFunction);
 
-impl fmt::Display for OperatorValue {
+impl fmt::Display for NativeFunction {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.symbol)
+        formatter.write_str(&self.name)
     }
 }
 
 #[starlark_value(type = "function")]
-impl<'v> StarlarkValue<'v> for OperatorValue {
+impl<'v> StarlarkValue<'v> for NativeFunction {
     fn invoke(
         &self,
         _: Value<'v>,
         arguments: &Arguments<'v, '_>,
         evaluator: &mut Evaluator<'v, '_, '_>,
     ) -> starlark::Result<Value<'v>> {
-        let heap = evaluator.heap();
-        let [left, right] = arguments.positional(heap)?;
-        if TensorValue::from_value(left).is_none() && TensorValue::from_value(right).is_none() {
-            return plain(&self.symbol, left, right, evaluator);
+        match self.name.as_str() {
+            TRUTH => truth(arguments.positional1(evaluator.heap())?),
+            MODULO => modulo(arguments.positional(evaluator.heap())?, evaluator),
+            symbol => operator(symbol, arguments.positional(evaluator.heap())?, evaluator),
         }
-        // Comparing with None is Python's way to ask for a missing argument.
-        if (left.is_none() || right.is_none()) && matches!(self.symbol.as_str(), "==" | "!=") {
-            return Ok(heap.alloc(self.symbol == "!="));
-        }
-        let shown = if self.symbol == "%" { "@" } else { &self.symbol };
-        let refuse = |reason: String| starlark::Error::new_native(OpError(format!("{shown}: {reason}")));
-        if left.is_none() || right.is_none() {
-            return Err(refuse("one side is None".into()));
-        }
-        let place = Place::of(evaluator);
-        let zero_minus = self.symbol == "-" && left.unpack_i32() == Some(0);
-        let name = OPERATORS.iter().find(|operator| operator.symbol == self.symbol).map_or("", |operator| operator.op);
-        let op = ops::find(if zero_minus { "neg" } else { name }).map_err(starlark::Error::new_native)?;
-        let mut operands = vec![argument(left).map_err(refuse)?, argument(right).map_err(refuse)?];
-        if zero_minus {
-            operands.remove(0);
-        }
-        operands.resize(op.parameters.len(), crate::script::recording::Argument::Omitted);
-        let mut tensor = Recorder::call(op, operands, place).map_err(starlark::Error::new_native)?;
-        if self.symbol == "!=" {
-            let not = ops::find("logical_not").map_err(starlark::Error::new_native)?;
-            let operand = crate::script::recording::Argument::Tensor(tensor.id);
-            tensor = Recorder::call(not, vec![operand], place).map_err(starlark::Error::new_native)?;
-        }
-        Ok(heap.alloc(tensor))
     }
 }
 
-/// The function that `%` goes through where a script writes it.
-#[derive(Debug, Allocative, ProvidesStaticType, NoSerialize, StarlarkPagable)]
-pub struct ModuloValue;
+fn is_tensor(value: Value<'_>) -> bool {
+    TensorValue::from_value(value).is_some()
+}
 
-starlark_simple_value!(ModuloValue);
-
-impl fmt::Display for ModuloValue {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("%")
+/// What a condition asks: of a tensor there is no answer.
+fn truth(asked: Value<'_>) -> starlark::Result<Value<'_>> {
+    match is_tensor(asked) {
+        false => Ok(asked),
+        true => Err(starlark::Error::new_native(OpError(NO_TRUTH.into()))),
     }
 }
 
-#[starlark_value(type = "function")]
-impl<'v> StarlarkValue<'v> for ModuloValue {
-    fn invoke(
-        &self,
-        _: Value<'v>,
-        arguments: &Arguments<'v, '_>,
-        evaluator: &mut Evaluator<'v, '_, '_>,
-    ) -> starlark::Result<Value<'v>> {
-        let [left, right] = arguments.positional(evaluator.heap())?;
-        let is_tensor = |value| TensorValue::from_value(value).is_some();
-        if is_tensor(left) || (is_tensor(right) && left.unpack_str().is_none()) {
-            return Err(starlark::Error::new_native(OpError("%: tensors have none; @ is the matrix product".into())));
-        }
-        left.percent(right, evaluator.heap())
+/// A `%` of the script's own.
+fn modulo<'v>([left, right]: [Value<'v>; 2], evaluator: &mut Evaluator<'v, '_, '_>) -> starlark::Result<Value<'v>> {
+    if is_tensor(left) || (is_tensor(right) && left.unpack_str().is_none()) {
+        return Err(starlark::Error::new_native(OpError("%: tensors have none; @ is the matrix product".into())));
     }
+    left.percent(right, evaluator.heap())
 }
 
-/// The function that conditions go through.
-#[derive(Debug, Allocative, ProvidesStaticType, NoSerialize, StarlarkPagable)]
-pub struct TruthValue;
-
-starlark_simple_value!(TruthValue);
-
-impl fmt::Display for TruthValue {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("truth")
+/// An operator of [`OPERATORS`].
+fn operator<'v>(
+    symbol: &str,
+    [left, right]: [Value<'v>; 2],
+    evaluator: &mut Evaluator<'v, '_, '_>,
+) -> starlark::Result<Value<'v>> {
+    let heap = evaluator.heap();
+    if !is_tensor(left) && !is_tensor(right) {
+        return plain(symbol, left, right, evaluator);
     }
-}
-
-#[starlark_value(type = "function")]
-impl<'v> StarlarkValue<'v> for TruthValue {
-    fn invoke(
-        &self,
-        _: Value<'v>,
-        arguments: &Arguments<'v, '_>,
-        evaluator: &mut Evaluator<'v, '_, '_>,
-    ) -> starlark::Result<Value<'v>> {
-        let asked = arguments.positional1(evaluator.heap())?;
-        match TensorValue::from_value(asked) {
-            None => Ok(asked),
-            Some(_) => Err(starlark::Error::new_native(OpError(NO_TRUTH.into()))),
-        }
+    // Comparing with None is Python's way to ask for a missing argument.
+    if (left.is_none() || right.is_none()) && matches!(symbol, "==" | "!=") {
+        return Ok(heap.alloc(symbol == "!="));
     }
+    let shown = if symbol == "%" { "@" } else { symbol };
+    let refuse = |reason: String| starlark::Error::new_native(OpError(format!("{shown}: {reason}")));
+    if left.is_none() || right.is_none() {
+        return Err(refuse("one side is None".into()));
+    }
+    let place = Place::of(evaluator);
+    let zero_minus = symbol == "-" && left.unpack_i32() == Some(0);
+    let name = OPERATORS.iter().find(|operator| operator.symbol == symbol).map_or("", |operator| operator.op);
+    let op = ops::find(if zero_minus { "neg" } else { name }).map_err(starlark::Error::new_native)?;
+    let mut operands = vec![argument(left).map_err(refuse)?, argument(right).map_err(refuse)?];
+    if zero_minus {
+        operands.remove(0);
+    }
+    operands.resize(op.parameters.len(), Argument::Omitted);
+    let mut tensor = Recorder::call(op, operands, place).map_err(starlark::Error::new_native)?;
+    if symbol == "!=" {
+        let not = ops::find("logical_not").map_err(starlark::Error::new_native)?;
+        let operand = Argument::Tensor(tensor.id);
+        tensor = Recorder::call(not, vec![operand], place).map_err(starlark::Error::new_native)?;
+    }
+    Ok(heap.alloc(tensor))
 }
 
 /// What Starlark itself does.
