@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use rand::Rng;
 
-use crate::data::batches::{BatchError, IGNORE};
 use crate::gpu::{Gpu, Pipelines};
 use crate::graph::{Reuse, Rewrites, TapeBuilder};
 use crate::model::Checkpoint;
-use crate::model::causality::{Causality, CausalityProbe, causality_segment, together};
+use crate::model::causality::{Causality, CausalityProbe, causality_segment};
 use crate::model::forward::{ModelError, parameter_buffers};
 use crate::random::{Stream, generator};
 use crate::tape::{Category, ExecutionError, Executor, TapeError};
+use crate::train::causality::{ProbeError, probe_text};
 
 /// Windows a probe: so many positions of so many texts are looked at.
 const WINDOWS: usize = 8;
@@ -29,8 +29,8 @@ pub enum LeakError {
     #[error(transparent)]
     Execution(#[from] ExecutionError),
     #[error(transparent)]
-    Batch(#[from] BatchError),
-    #[error("a context of one token has no later one: there is nothing to probe")]
+    Probe(#[from] ProbeError),
+    #[error("no position has a later one, in the model's context or in the text: there is nothing to probe")]
     NothingLater,
 }
 
@@ -45,10 +45,11 @@ pub fn wanted_tokens(checkpoint: &Checkpoint, rounds: usize) -> usize {
     WINDOWS * rounds * checkpoint.config.context_length + 1
 }
 
-/// Replaces what stands behind one position of each of many windows over `tokens`, and looks at the losses up to it.
+/// Replaces what stands behind `rounds` times eight positions of windows over `tokens`, and looks at the losses up to
+/// them.
 ///
 /// # Errors
-/// Fewer tokens than a window, a model that does not fit the adapter, or what the device reported.
+/// Too few tokens, a model that does not fit the adapter, or what the device reported.
 pub async fn probe_model(
     checkpoint: &Checkpoint,
     tokens: &[u32],
@@ -60,9 +61,6 @@ pub async fn probe_model(
     if length < 2 {
         return Err(LeakError::NothingLater);
     }
-    if tokens.len() < 3 {
-        return Err(BatchError::TooFewTokens { have: tokens.len(), context_length: length }.into());
-    }
     let mut tape = TapeBuilder::new(gpu.map(|gpu| gpu.profile.clone()), Reuse::Pooled);
     let parameters = parameter_buffers(&mut tape, config, "", Category::Parameter);
     let buffers = causality_segment(&mut tape, config, &parameters, (WINDOWS, length), Rewrites::Fused)?;
@@ -72,23 +70,10 @@ pub async fn probe_model(
     for (&buffer, values) in parameters.iter().zip(&checkpoint.parameters) {
         executor.write(buffer, values)?;
     }
-    let mut found = Vec::with_capacity(rounds);
-    for round in 0..rounds {
-        let (mut inputs, mut targets) = (Vec::new(), Vec::new());
-        for window in 0..WINDOWS {
-            let mut random = generator(seed, Stream::Batches, round as u64, window as u64);
-            // A window for which there is a target, and something behind it.
-            let begin = (random.next_u64() % (tokens.len() - 2) as u64) as usize;
-            let begin = begin.min(tokens.len().saturating_sub(length + 1));
-            let row = &tokens[begin..];
-            let predicted = length.min(row.len() - 1);
-            inputs.extend_from_slice(&row[..predicted]);
-            targets.extend_from_slice(&row[1..=predicted]);
-            inputs.resize((window + 1) * length, 0);
-            targets.resize((window + 1) * length, IGNORE);
-        }
-        let texts = (&inputs[..], &targets[..]);
-        found.push(probe.probe(&executor, config, texts, (seed, round as u64)).await?);
+    let found = probe_text(&probe, &executor, config, tokens, (WINDOWS * rounds, seed)).await?;
+    match found.probed {
+        // What was not looked at is not found to be honest.
+        0 => Err(LeakError::NothingLater),
+        _ => Ok(found),
     }
-    Ok(together(&found))
 }

@@ -176,8 +176,7 @@ fn behaviour(text: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(found) = &report.through_model {
         let name = "the same through two layers";
         match found.sees_the_future() {
-            // Said of outputs that are finite.
-            false if report.causality.iter().all(|causality| causality.pairs == 0) => {}
+            false if !found.is_finite() => writeln!(text, "{name:<34} cannot be told to move: losses are no numbers")?,
             false => writeln!(text, "{name:<34} do not move, at {} positions of a model", found.probed)?,
             true => writeln!(
                 text,

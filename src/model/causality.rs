@@ -46,6 +46,11 @@ pub struct Causality {
 }
 
 impl Causality {
+    /// Whether there were losses that could move.
+    pub fn is_finite(&self) -> bool {
+        self.parallel.is_finite() && self.honest.is_finite()
+    }
+
     pub fn sees_the_future(&self) -> bool {
         self.moved > 0
     }

@@ -2,6 +2,7 @@
 
 pub mod answers;
 pub mod attention_choice;
+pub mod causality;
 #[cfg(feature = "cli")]
 pub mod chart;
 pub mod faults;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::causality::{ProbeError, probe_text};
 use super::faults::TrainingFaults;
 use super::fit::{NO_BATCH_FITS, advice, smaller};
 use super::non_finite::NonFinite;
@@ -10,11 +11,11 @@ use super::optimizer_state::OptimizerState;
 use super::program::{Optimizer, Program, ProgramSpec, StepScalars, build_program, segment};
 use super::schedule::LearningRateSchedule;
 use super::settings::Settings;
-use crate::data::batches::{Batch, BatchError, evaluation_batches, training_batch};
+use crate::data::batches::{BatchError, evaluation_batches, training_batch};
 use crate::gpu::{Gpu, GpuError, Pipelines};
 use crate::graph::{Reuse, Rewrites};
 use crate::kernel::gradient_norm;
-use crate::model::causality::{Causality, CausalityProbe, together};
+use crate::model::causality::{Causality, CausalityProbe};
 use crate::model::config::GptConfig;
 use crate::model::forward::ModelError;
 use crate::model::generate::{Forward, Generated, GenerationError, TextModel};
@@ -352,21 +353,13 @@ impl Trainer {
     /// Too few tokens, or what the device reported.
     pub async fn probe_causality(&self, tokens: &[u32]) -> Result<Option<Causality>, TrainerError> {
         let Some(buffers) = self.program.buffers.causality else { return Ok(None) };
-        let at = |source| TrainerError::Execution { step: self.step, source };
         let (batch, length) = (self.batch, self.config.context_length);
         let probe = CausalityProbe { segment: segment::CAUSALITY, buffers, batch, length };
-        let batches: Vec<Batch> =
-            evaluation_batches(tokens, batch, length)?.at_most(PROBED_POSITIONS.div_ceil(batch)).collect();
-        let mut found = Vec::new();
-        let rounds = PROBED_POSITIONS.div_ceil(batch * batches.len().max(1)).max(1);
-        for (index, batch) in batches.iter().enumerate() {
-            for round in 0..rounds {
-                let draw = (self.seed, (index * rounds + round) as u64);
-                let texts = (&batch.inputs[..], &batch.targets[..]);
-                found.push(probe.probe(&self.executor, &self.config, texts, draw).await.map_err(at)?);
-            }
-        }
-        Ok(Some(together(&found)))
+        let found = probe_text(&probe, &self.executor, &self.config, tokens, (PROBED_POSITIONS, self.seed)).await;
+        found.map(Some).map_err(|error| match error {
+            ProbeError::Batch(error) => error.into(),
+            ProbeError::Execution(source) => TrainerError::Execution { step: self.step, source },
+        })
     }
 
     /// The model as text comes from it, on the weights as they are.
