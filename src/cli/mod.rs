@@ -4,6 +4,7 @@ mod attention;
 mod check;
 mod check_leak;
 mod check_report;
+mod contexts;
 mod device;
 mod environment;
 mod faults;
