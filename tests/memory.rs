@@ -183,7 +183,9 @@ fn recomputing_changes_no_bit(gpu: &Arc<Gpu>, run: &Run) -> Result<(), Failed> {
             _ => fewer_activations < activations && (fewer_scores < scores || scores == 0),
         };
         if !saves {
-            return Err(format!("{recompute:?} saves nothing: {:?} before, {:?} after", bytes(&before), bytes(&after)).into());
+            return Err(
+                format!("{recompute:?} saves nothing: {:?} before, {:?} after", bytes(&before), bytes(&after)).into()
+            );
         }
     }
     Ok(())

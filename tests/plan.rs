@@ -8,7 +8,8 @@ use headlight::train::program::{Optimizer, Program, ProgramSpec, build_program};
 fn plan(config: GptConfig, batch: usize, rewrites: Rewrites, profile: &Profile) -> Result<Program, String> {
     let optimizer = Optimizer { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.1, clip: 1.0 };
     let context_length = config.context_length;
-    let spec = ProgramSpec { config, batch, context_length, accumulation: 1, rewrites, recompute: Recompute::None, optimizer };
+    let spec =
+        ProgramSpec { config, batch, context_length, accumulation: 1, rewrites, recompute: Recompute::None, optimizer };
     build_program(&spec, Some(profile), Reuse::Pooled).map_err(|error| error.to_string())
 }
 

@@ -7,8 +7,8 @@ use super::view::View;
 use super::{Graph, Place, Value};
 use crate::gpu::Profile;
 use crate::tape::{
-    BufferId, BufferWindow, Category, ElementKind, Kernel, KernelParameters, Launch, Lifetime, Segment, Tape, TapeBuffer,
-    TapeError, Tenant,
+    BufferId, BufferWindow, Category, ElementKind, Kernel, KernelParameters, Launch, Lifetime, Segment, Tape,
+    TapeBuffer, TapeError, Tenant,
 };
 
 /// Whether buffers whose contents are done with are used again.

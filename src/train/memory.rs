@@ -35,7 +35,10 @@ pub enum Binding {
     /// Each in one piece.
     Whole,
     /// So many in windows: they are larger than a binding may be. The largest has so many bytes.
-    Windows { buffers: usize, largest: u64 },
+    Windows {
+        buffers: usize,
+        largest: u64,
+    },
     Refused(Refusal),
 }
 

@@ -2,7 +2,9 @@
 
 use crate::gpu::Profile;
 use crate::graph::ops::constant;
-use crate::graph::{Recompute, Reuse, RewriteReport, Rewrites, TapeBuilder, Value, differentiate_from, print_graph, rewrite};
+use crate::graph::{
+    Recompute, Reuse, RewriteReport, Rewrites, TapeBuilder, Value, differentiate_from, print_graph, rewrite,
+};
 use crate::kernel::{accumulate, adamw, gradient_norm};
 use crate::model::causality::{CausalityBuffers, causality_segment};
 use crate::model::config::GptConfig;
