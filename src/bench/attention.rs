@@ -268,6 +268,8 @@ fn segments(pass: Pass) -> std::ops::Range<usize> {
 /// Cuts the only segment into three, where the backward pass and where the copies of the results begin.
 fn split(tape: &mut Tape, [backward, results]: [usize; 2]) {
     let Some(mut whole) = tape.segments.pop() else { return };
+    // What one part leaves, another reads.
+    tape.tenants.iter_mut().for_each(|tenant| tenant.lifetime = None);
     let results = whole.launches.split_off(results);
     let backward = whole.launches.split_off(backward);
     tape.segments.push(whole);

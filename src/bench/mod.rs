@@ -1,10 +1,11 @@
-//! The measuring job: work set up to be timed, the timing core, and what the times say.
+//! The measuring job: work set up to be timed, the timing core, and what times and bytes look like.
 
 pub mod attention;
 pub mod order;
 pub mod statistics;
 pub mod timed_tape;
 pub mod timing;
+pub mod units;
 
 pub use attention::{AttentionJob, AttentionJobError, AttentionPlan, AttentionSizes, AttentionSubject, Pass};
 pub use statistics::Summary;
