@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::timed_tape::{TimedSegments, TimedTape, total_cost};
+use super::timed_tape::{BufferContents, TimedLaunches, TimedTape, total_cost};
 use crate::gpu::{Gpu, Profile};
 use crate::graph::ops::input;
 use crate::graph::{
@@ -16,7 +16,9 @@ use crate::graph::{
 use crate::script::{
     Initial, Inputs, ParameterDeclaration, REFERENCE, Script, ScriptError, TraceSizes, Tracer, replay,
 };
-use crate::tape::{BufferId, Category, Cost, ElementKind, ExecutionError, Launch, Segment, Tape, TapeError, normal};
+use crate::tape::{
+    BufferId, Category, Cost, ElementKind, ExecutionError, HostBuffer, Launch, Segment, Tape, TapeError, normal,
+};
 use crate::train::attention_choice::{AttentionChoice, AttentionKind};
 
 /// The sizes of one attention.
@@ -133,11 +135,6 @@ pub struct AttentionPlan {
     gradients: Vec<(String, BufferId)>,
 }
 
-/// Elements of a tensor as a buffer counts them; a size beyond that is refused where the launches are planned.
-fn elements(graph: &Graph, value: Value) -> u64 {
-    graph.ty(value).elements().unwrap_or(u64::MAX / 8)
-}
-
 /// A learned parameter as training begins with it.
 fn initial_values(declared: &ParameterDeclaration, seed: u64, index: usize) -> Vec<f32> {
     let count = declared.shape.iter().product();
@@ -202,7 +199,7 @@ impl AttentionPlan {
 
         let mut builder = TapeBuilder::new(profile.cloned(), reuse);
         let mut persistent = |name: String, value: Value, category: Category| -> BufferId {
-            builder.persistent(name, elements(&graph, value), ElementKind::Real, category)
+            builder.persistent(name, graph.shape(value), ElementKind::Real, category)
         };
         let mut places: HashMap<Value, BufferId> = HashMap::new();
         for (name, &value) in LEAVES.iter().zip(&leaves) {
@@ -249,11 +246,12 @@ impl AttentionPlan {
     }
 
     /// Seeded normal values for x, query, key, value and the output's gradient, and the parameters' first values.
-    fn contents(&self, seed: u64) -> Vec<(BufferId, Vec<f32>)> {
+    fn contents(&self, seed: u64) -> Vec<BufferContents> {
+        let elements = |buffer: BufferId| self.tape.buffers[buffer].elements as usize;
         let leaves = self.leaves.iter().zip(0u64..);
-        let drawn = leaves
-            .map(|(&buffer, tensor)| (buffer, normal(seed, tensor, self.tape.buffers[buffer].elements as usize, 1.0)));
-        drawn.chain(self.parameters.iter().cloned()).collect()
+        let drawn = leaves.map(|(&buffer, tensor)| (buffer, normal(seed, tensor, elements(buffer), 1.0)));
+        let all = drawn.chain(self.parameters.iter().cloned());
+        all.map(|(buffer, values)| (buffer, HostBuffer::Real(values))).collect()
     }
 }
 
@@ -304,7 +302,7 @@ impl AttentionJob {
     }
 
     /// A pass as work that can be timed, alone: what it reads is never overwritten.
-    pub fn pass(&self, pass: Pass) -> TimedSegments<'_> {
+    pub fn pass(&self, pass: Pass) -> TimedLaunches<'_> {
         self.tape.segments(segments(pass))
     }
 
@@ -413,8 +411,8 @@ mod tests {
                 let subject = AttentionSubject::reference(kind);
                 let job = AttentionJob::new(None, &subject, SIZES, true, 5, &TraceHere).await.unwrap();
                 let before = (job.output().await.unwrap(), job.gradients().await.unwrap());
-                job.tape.run(segments(Pass::Backward), 2).await.unwrap();
-                job.tape.run(segment::RESULTS..segment::RESULTS + 1, 1).await.unwrap();
+                job.pass(Pass::Backward).run(2).await.unwrap();
+                job.tape.segments(segment::RESULTS..segment::RESULTS + 1).run(1).await.unwrap();
                 assert_eq!(before, (job.output().await.unwrap(), job.gradients().await.unwrap()));
                 results.push(before);
             }

@@ -82,7 +82,6 @@ pub trait Timed {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// Seconds of one repetition.
-    #[serde(flatten)]
     pub seconds: Summary,
     pub clock: Clock,
     /// Repetitions a sample.
