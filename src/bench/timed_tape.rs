@@ -91,8 +91,13 @@ impl TimedTape {
 
     /// Some segments, one after the other, as work that can be timed.
     pub fn segments(&self, segments: Range<usize>) -> TimedLaunches<'_> {
+        self.in_order(segments)
+    }
+
+    /// As [`TimedTape::segments`], for segments in any order, which may stand there more than once.
+    pub fn in_order(&self, segments: impl IntoIterator<Item = usize>) -> TimedLaunches<'_> {
         let whole = |segment: usize| (segment, 0..self.tape().segments[segment].launches.len());
-        TimedLaunches { tape: self, parts: segments.map(whole).collect() }
+        TimedLaunches { tape: self, parts: segments.into_iter().map(whole).collect() }
     }
 
     /// One launch of a segment as work that can be timed.
@@ -144,6 +149,11 @@ impl TimedLaunches<'_> {
     pub fn launches(&self) -> impl Iterator<Item = &Launch> {
         let segments = &self.tape.tape().segments;
         self.parts.iter().flat_map(move |(segment, range)| &segments[*segment].launches[range.clone()])
+    }
+
+    /// Segment and number of each, in order.
+    pub fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.parts.iter().flat_map(|(segment, range)| range.clone().map(|launch| (*segment, launch)))
     }
 
     /// What they must at least compute and move.
