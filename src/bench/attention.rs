@@ -34,6 +34,15 @@ pub struct AttentionSizes {
     pub head_dim: usize,
 }
 
+impl AttentionSizes {
+    /// As a script is traced for them.
+    fn traced(&self) -> TraceSizes {
+        let Self { batch, heads, context_length, head_dim } = *self;
+        let width = heads.saturating_mul(head_dim);
+        TraceSizes { batch, length: context_length, width, heads, context_length, layers: 1 }
+    }
+}
+
 impl fmt::Display for AttentionSizes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { batch, heads, context_length, head_dim } = self;
@@ -58,6 +67,21 @@ impl AttentionSubject {
     pub fn of(choice: &AttentionChoice) -> Result<Self, ScriptError> {
         let script = choice.script()?.unwrap_or_else(|| REFERENCE.script());
         Ok(Self { name: choice.to_string(), script, rewrites: choice.kind.into() })
+    }
+
+    /// Whether the function runs at some of these sizes: at others it may refuse to.
+    ///
+    /// # Errors
+    /// What it says of the first sizes, where it runs at none.
+    pub fn check(&self, sizes: impl Iterator<Item = AttentionSizes>, tracer: &dyn Tracer) -> Result<(), ScriptError> {
+        let mut refusal = None;
+        for sizes in sizes {
+            match tracer.trace(&self.script, &sizes.traced()) {
+                Ok(_) => return Ok(()),
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        refusal.map_or(Ok(()), Err)
     }
 
     /// The reference, computed in one of the two ways.
@@ -164,8 +188,7 @@ impl AttentionPlan {
         let AttentionSizes { batch, heads, context_length, head_dim } = sizes;
         let width = heads.checked_mul(head_dim).filter(|&width| width.min(batch).min(context_length) > 0);
         let width = width.ok_or(AttentionJobError::Sizes { sizes })?;
-        let traced = TraceSizes { batch, length: context_length, width, heads, context_length, layers: 1 };
-        let recording = tracer.trace(&subject.script, &traced)?.into_iter().next();
+        let recording = tracer.trace(&subject.script, &sizes.traced())?.into_iter().next();
         let missing = || ScriptError::whole(&subject.script.file, "nothing was traced");
         let recording = recording.ok_or_else(missing)?;
 

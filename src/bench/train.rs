@@ -120,7 +120,7 @@ impl StepJob {
         let seconds = whole.as_ref().ok().map(|timing| timing.seconds.median);
         let mut first = Row::new((&self.shape, "step", ""), launches, cost, whole, ceilings);
         let Some(seconds) = seconds else { return Ok(vec![first]) };
-        let parts = match self.by_timestamps(&step, stop).await? {
+        let parts = match self.by_timestamps(&step, limits, stop).await? {
             Some(parts) => parts,
             None => self.alone(&step, limits, seed, stop).await?,
         };
@@ -147,12 +147,16 @@ impl StepJob {
         Ok(rows)
     }
 
-    /// The kernels of a step by the adapter's clock; `None` where that has none, or none that can be believed.
+    /// The kernels of a step by the adapter's clock; `None` where that has none that can be believed, or is not wanted.
     async fn by_timestamps(
         &self,
         step: &TimedLaunches<'_>,
+        limits: &Limits,
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<BTreeMap<String, Part>>, ExecutionError> {
+        if !limits.timestamps {
+            return Ok(None);
+        }
         let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for _ in 0..STEPS {
             if stop() {
@@ -284,7 +288,8 @@ mod tests {
         pollster::block_on(StepJob::new(None, settings, settings.model(11).unwrap(), &tokens)).unwrap()
     }
 
-    const QUICK: Limits = Limits { warm_up: 1, least: 2, most: 2, seconds: 0.0, spread: 0.0, sample_seconds: 0.0 };
+    const QUICK: Limits =
+        Limits { warm_up: 1, least: 2, most: 2, seconds: 0.0, spread: 0.0, sample_seconds: 0.0, timestamps: true };
 
     #[test]
     fn a_step_is_all_of_its_micro_batches_and_one_update() {
