@@ -13,6 +13,7 @@ mod print;
 mod rewrite;
 mod tensor;
 mod view;
+mod windows;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ pub use print::print_graph;
 pub use rewrite::{RewriteReport, Rewrites, rewrite};
 pub use tensor::{Dtype, TensorType};
 pub use view::View;
+pub use windows::{Access, Dimension, Part};
 
 pub use crate::kernel::domain::{Defined, Domain, Kinks};
 
