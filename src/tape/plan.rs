@@ -171,7 +171,7 @@ impl Tape {
     /// The largest buffer that the device does not make, else the first launch with a fault.
     pub fn check(&self, profile: Option<&Profile>) -> Result<(), TapeError> {
         let limit = profile.map_or(u64::MAX, |profile| profile.limits.buffer_bytes);
-        if let Some(largest) = self.buffers.iter().max_by_key(|buffer| buffer.bytes())
+        if let Some(largest) = self.buffers.iter().rev().max_by_key(|buffer| buffer.bytes())
             && largest.bytes() > limit
         {
             return Err(TapeError::BufferTooLarge { name: largest.name.clone(), bytes: largest.bytes(), limit });
