@@ -101,7 +101,7 @@ mod tests {
                 assert_eq!(found[0].name, chosen.name, "{} {}", shape.kernel.name, shape.name);
                 for design in found {
                     let tape = tape(&shape, design);
-                    assert_eq!(tape.check(&profile), Ok(()), "{} {}", design.name, shape.name);
+                    assert_eq!(tape.check(Some(&profile)), Ok(()), "{} {}", design.name, shape.name);
                     let cost = tape.segments[0].launches[0].cost();
                     assert!(cost.flops + cost.bytes > 0, "{} {}", shape.kernel.name, shape.name);
                 }
