@@ -94,7 +94,15 @@ impl Op for Reduce {
         Ok(vec![Some(gradient)])
     }
 
+    /// Of one number, sum, mean and maximum are the number itself.
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
+        let mut view = lowering.input(node, 0);
+        if view.shape[self.axis] == 1 {
+            view.shape.remove(self.axis);
+            view.strides.remove(self.axis);
+            lowering.alias(node, 0, view);
+            return Ok(());
+        }
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
         let axis = Axis::new(&x.shape, self.axis);
@@ -121,23 +129,25 @@ pub fn reduce(graph: &mut Graph, x: Value, axis: usize, reduction: Reduction) ->
     graph.add(Reduce { axis, reduction }, &[x])
 }
 
-/// Sums out the dimensions that `shape` was broadcast over: the gradient of broadcasting.
+/// Sums out the dimensions that `shape` was broadcast over: the gradient of broadcasting. Inner ones first: rows of what
+/// no binding holds can be summed in windows, whole matrices of it cannot.
 ///
 /// # Errors
 /// None where `x` has a shape that `shape` broadcasts to.
 pub fn sum_to_shape(graph: &mut Graph, x: Value, shape: &[usize]) -> Result<Value, GraphError> {
     let mut x = x;
-    while graph.shape(x).len() > shape.len() {
-        x = reduce(graph, x, 0, Reduction::Sum)?;
-    }
-    for axis in 0..shape.len() {
+    let leading = graph.shape(x).len() - shape.len();
+    for axis in (0..shape.len()).rev() {
         let own = graph.shape(x).to_vec();
-        if shape[axis] == 1 && own[axis] > 1 {
-            let summed = reduce(graph, x, axis, Reduction::Sum)?;
+        if shape[axis] == 1 && own[leading + axis] > 1 {
+            let summed = reduce(graph, x, leading + axis, Reduction::Sum)?;
             let mut kept = own;
-            kept[axis] = 1;
+            kept[leading + axis] = 1;
             x = reshape(graph, summed, &kept)?;
         }
+    }
+    for _ in 0..leading {
+        x = reduce(graph, x, 0, Reduction::Sum)?;
     }
     Ok(x)
 }
