@@ -228,6 +228,11 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
+    /// Whether what a launch reaches can be bound, in windows if need be.
+    pub fn can_bind(&self, dimensions: &[Dimension], accesses: &[Access]) -> bool {
+        self.tape.fits_whole(accesses) || self.tape.parts(dimensions, accesses).is_some()
+    }
+
     /// As [`Lowering::launch`], in parts where a buffer is larger than a binding. `parameters` says what the kernel takes
     /// for a part, which may be the whole.
     ///

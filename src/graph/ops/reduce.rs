@@ -5,6 +5,7 @@ use super::prelude::*;
 use super::{binary, constant, divide, multiply, reshape, scale};
 use crate::kernel::elementwise::Binary;
 use crate::kernel::reduce as kernel;
+use crate::tape::BufferId;
 
 pub use crate::kernel::reduce::Reduction;
 
@@ -34,6 +35,41 @@ impl Axis {
     /// A tensor of these sizes.
     pub fn access(&self, view: &View) -> Access {
         Access::at_start(view.buffer, &[self.length * self.inner, self.inner, 1])
+    }
+}
+
+impl Axis {
+    /// How many equal sections the axis is reduced in, one by one and then all together, where a binding does not hold what
+    /// lies along it: sums of sums, maxima of maxima, means of means of as many. `None` where it need not or cannot be.
+    fn sections(&self, lowering: &Lowering<'_>, x: &View) -> Option<usize> {
+        let fits = |sections: usize| {
+            let axis = Axis { outer: self.outer * sections, length: self.length / sections, inner: self.inner };
+            lowering.can_bind(&axis.dimensions(), &[axis.access(x)])
+        };
+        if fits(1) {
+            return None;
+        }
+        (2..=self.length / 2).filter(|&sections| self.length.is_multiple_of(sections)).find(|&sections| fits(sections))
+    }
+}
+
+impl Reduce {
+    fn launch(
+        &self,
+        lowering: &mut Lowering<'_>,
+        node: NodeId,
+        axis: &Axis,
+        x: BufferId,
+        y: BufferId,
+    ) -> Result<(), LoweringError> {
+        let accesses =
+            [Access::at_start(x, &[axis.length * axis.inner, axis.inner, 1]), Access::at_start(y, &[axis.inner, 0, 1])];
+        lowering.launch_in_windows(node, &kernel::KERNEL, &axis.dimensions(), &accesses, |part| kernel::Parameters {
+            outer: part.size(0),
+            length: part.size(1),
+            inner: part.size(2),
+            operation: self.reduction.index(),
+        })
     }
 }
 
@@ -106,14 +142,14 @@ impl Op for Reduce {
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
         let axis = Axis::new(&x.shape, self.axis);
-        let accesses = [axis.access(&x), Access::at_start(y.buffer, &[axis.inner, 0, 1])];
-        let operation = self.reduction.index();
-        lowering.launch_in_windows(node, &kernel::KERNEL, &axis.dimensions(), &accesses, |part| kernel::Parameters {
-            outer: part.size(0),
-            length: part.size(1),
-            inner: part.size(2),
-            operation,
-        })
+        let Some(sections) = axis.sections(lowering, &x) else {
+            return self.launch(lowering, node, &axis, x.buffer, y.buffer);
+        };
+        let Axis { outer, length, inner } = axis;
+        let partial = lowering.scratch(node, "sections", outer * sections * inner);
+        let section = Axis { outer: outer * sections, length: length / sections, inner };
+        self.launch(lowering, node, &section, x.buffer, partial)?;
+        self.launch(lowering, node, &Axis { outer, length: sections, inner }, partial, y.buffer)
     }
 
     fn attributes(&self) -> String {
