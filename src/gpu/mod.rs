@@ -11,7 +11,7 @@ mod reflect;
 mod shader;
 
 pub use adapter::{AdapterDescription, Choice, Selection, describe_adapters, select};
-pub use device::{Gpu, GpuError};
+pub use device::{Gpu, GpuError, allocation_bytes};
 pub use faults::DeviceFaults;
 pub use pipeline::{Pipeline, PipelineError, Pipelines};
 pub use profile::{AdapterKind, BindingLimits, Profile, STORAGE_BUFFERS, SubgroupSizes};

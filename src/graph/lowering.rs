@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use super::plan::TapeBuilder;
 use super::view::View;
 use super::windows::{Access, Dimension, Part};
-use super::{Dtype, Graph, Node, NodeId, Value};
+use super::{Dtype, Graph, Node, NodeId, Place, Value};
 use crate::kernel::copy;
-use crate::tape::{BufferId, ElementKind, Kernel, KernelParameters};
+use crate::tape::{BufferId, Category, ElementKind, Kernel, KernelParameters};
 
 /// Dimensions that a strided kernel can walk.
 pub const MAXIMUM_RANK: usize = 8;
@@ -17,9 +17,7 @@ pub const MAXIMUM_RANK: usize = 8;
 pub enum LoweringError {
     #[error("'{label}' is an input without a buffer")]
     Unbound { label: String },
-    #[error(
-        "'{label}' of shape {shape} has more elements than a kernel can count (2^32); a smaller batch or context fits"
-    )]
+    #[error("'{label}' of shape {shape} has more bytes than 64 bits count; a smaller batch or context fits")]
     TooLarge { label: String, shape: String },
     #[error("'{label}' needs {rank} separate dimensions, kernels walk {MAXIMUM_RANK}")]
     Rank { label: String, rank: usize },
@@ -53,27 +51,28 @@ impl<'a> Lowering<'a> {
                 placed.entry(value).or_insert(buffer);
             }
         }
-        // A kernel counts to 2^32. Of larger values windows are bound, as long as the device allocates them at all.
-        let buffer_bytes = tape.profile().map_or(0, |profile| profile.limits.buffer_bytes);
-        let most = u64::from(u32::MAX).max(buffer_bytes / 4);
         let mut lowering = Lowering { graph, tape, views, placed };
         for (node, described) in graph.nodes.iter().enumerate() {
             let bound = lowering.views.contains_key(&Value { node, output: 0 });
             if needed[node] && !bound {
                 for (output, ty) in described.outputs.iter().enumerate() {
-                    if ty.elements().is_none_or(|elements| elements > most) {
+                    if ty.elements().is_none_or(|elements| elements > u64::MAX / 4) {
                         let label = lowering.label(node, output);
                         return Err(LoweringError::TooLarge { label, shape: ty.to_string() });
                     }
                 }
+                lowering.tape.set_place(described.place);
                 described.op.lower(&mut lowering, node)?;
             }
         }
-        roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect()
+        let views = roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect();
+        tape.set_place(Place::default());
+        views
     }
 
     /// Where a root lies in the end: copied where its op could not compute it there, or only as a view with gaps.
     fn place(&mut self, root: Value, wanted: Option<BufferId>) -> Result<View, LoweringError> {
+        self.tape.set_place(self.node(root.node).place);
         let view = self.views[&root].clone();
         let dense = view.is_contiguous() && view.offset == 0;
         let buffer = match wanted {
@@ -81,7 +80,7 @@ impl<'a> Lowering<'a> {
             None if !dense => {
                 let node = self.node(root.node);
                 let label = format!("{} (contiguous)", self.label(root.node, root.output));
-                self.tape.transient(label, view.elements() as u64, ElementKind::Real, node.category)
+                self.tape.transient(label, &view.shape[..], ElementKind::Real, node.category)
             }
             _ => return Ok(view),
         };
@@ -116,8 +115,8 @@ impl<'a> Lowering<'a> {
             return Ok(view);
         }
         let label = format!("{} (contiguous)", self.label(value.node, value.output));
-        let elements = view.elements() as u64;
-        let buffer = self.tape.transient(label.clone(), elements, ElementKind::Real, self.node(value.node).category);
+        let category = self.node(value.node).category;
+        let buffer = self.tape.transient(label.clone(), &view.shape[..], ElementKind::Real, category);
         let target = View::contiguous(buffer, &view.shape);
         self.copy(&view, &target, &label)?;
         Ok(target)
@@ -164,7 +163,8 @@ impl<'a> Lowering<'a> {
                 y_offset: part.offset(1),
             }
         };
-        self.launch_parts(&copy::KERNEL, &dimensions, &accesses, parameters, label)
+        self.launch_parts(&copy::KERNEL, &dimensions, &accesses, parameters, label);
+        Ok(())
     }
 
     /// A new row-major buffer for an output of a node, or the buffer it was placed in.
@@ -187,8 +187,9 @@ impl<'a> Lowering<'a> {
                     Dtype::Words => ElementKind::Words,
                 };
                 let label = self.label(node, output);
-                let elements = ty.elements().unwrap_or(u64::MAX);
-                let buffer = self.tape.transient(label, elements, kind, self.node(node).category);
+                let described = self.node(node);
+                let category = described.op.output_category(output).unwrap_or(described.category);
+                let buffer = self.tape.transient(label, &ty.shape[..], kind, category);
                 let in_memory: Vec<usize> = order.iter().map(|&dimension| ty.shape[dimension]).collect();
                 let mut back = vec![0; order.len()];
                 for (at, &dimension) in order.iter().enumerate() {
@@ -202,9 +203,9 @@ impl<'a> Lowering<'a> {
     }
 
     /// A buffer of one node beside those of its outputs.
-    pub fn scratch(&mut self, node: NodeId, name: &str, elements: usize) -> BufferId {
+    pub fn scratch(&mut self, node: NodeId, name: &str, shape: &[usize], category: Category) -> BufferId {
         let label = format!("{}.{name}", self.graph.nodes[node].label);
-        self.tape.transient(label, elements as u64, ElementKind::Real, self.node(node).category)
+        self.tape.transient(label, shape, ElementKind::Real, category)
     }
 
     /// Declares that an output is only another view of memory that is there.
@@ -213,19 +214,14 @@ impl<'a> Lowering<'a> {
     }
 
     /// Appends a launch for a node, over whole buffers.
-    ///
-    /// # Errors
-    /// [`LoweringError::TooLarge`] where a buffer has more elements than a kernel counts.
     pub fn launch<P: KernelParameters>(
         &mut self,
         node: NodeId,
         kernel: &'static Kernel,
         parameters: P,
         operands: &[BufferId],
-    ) -> Result<(), LoweringError> {
-        self.assert_counted(operands)?;
+    ) {
         self.tape.launch(kernel, parameters, operands, &self.graph.nodes[node].label);
-        Ok(())
     }
 
     /// Whether what a launch reaches can be bound, in windows if need be.
@@ -234,10 +230,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// As [`Lowering::launch`], in parts where a buffer is larger than a binding. `parameters` says what the kernel takes
-    /// for a part, which may be the whole.
-    ///
-    /// # Errors
-    /// As [`Lowering::launch`], where the launch cannot be divided.
+    /// for a part, which may be the whole: also where a launch cannot be divided, for the launch check to refuse.
     pub fn launch_in_windows<P: KernelParameters>(
         &mut self,
         node: NodeId,
@@ -245,8 +238,8 @@ impl<'a> Lowering<'a> {
         dimensions: &[Dimension],
         accesses: &[Access],
         parameters: impl Fn(&Part) -> P,
-    ) -> Result<(), LoweringError> {
-        self.launch_parts(kernel, dimensions, accesses, parameters, &self.graph.nodes[node].label)
+    ) {
+        self.launch_parts(kernel, dimensions, accesses, parameters, &self.graph.nodes[node].label);
     }
 
     fn launch_parts<P: KernelParameters>(
@@ -256,12 +249,11 @@ impl<'a> Lowering<'a> {
         accesses: &[Access],
         parameters: impl Fn(&Part) -> P,
         label: &str,
-    ) -> Result<(), LoweringError> {
+    ) {
         let Some(parts) = self.tape.parts(dimensions, accesses) else {
             let operands: Vec<BufferId> = accesses.iter().map(|access| access.buffer).collect();
-            self.assert_counted(&operands)?;
             self.tape.launch(kernel, parameters(&Part::whole(dimensions, accesses)), &operands, label);
-            return Ok(());
+            return;
         };
         for (index, part) in parts.iter().enumerate() {
             let label = match parts.len() {
@@ -269,19 +261,6 @@ impl<'a> Lowering<'a> {
                 count => format!("{label} (window {} of {count})", index + 1),
             };
             self.tape.launch_over(kernel, parameters(part), part.bindings(accesses), label);
-        }
-        Ok(())
-    }
-
-    /// Holds that kernels can count the elements of buffers that are bound as a whole.
-    fn assert_counted(&self, operands: &[BufferId]) -> Result<(), LoweringError> {
-        let buffers = operands.iter().map(|&operand| self.tape.buffer(operand));
-        match buffers.into_iter().find(|buffer| buffer.elements > u64::from(u32::MAX)) {
-            Some(buffer) => {
-                let shape = format!("[{}]", buffer.elements);
-                Err(LoweringError::TooLarge { label: buffer.name.clone(), shape })
-            }
-            None => Ok(()),
         }
     }
 }

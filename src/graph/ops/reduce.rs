@@ -54,14 +54,7 @@ impl Axis {
 }
 
 impl Reduce {
-    fn launch(
-        &self,
-        lowering: &mut Lowering<'_>,
-        node: NodeId,
-        axis: &Axis,
-        x: BufferId,
-        y: BufferId,
-    ) -> Result<(), LoweringError> {
+    fn launch(&self, lowering: &mut Lowering<'_>, node: NodeId, axis: &Axis, x: BufferId, y: BufferId) {
         let accesses =
             [Access::at_start(x, &[axis.length * axis.inner, axis.inner, 1]), Access::at_start(y, &[axis.inner, 0, 1])];
         lowering.launch_in_windows(node, &kernel::KERNEL, &axis.dimensions(), &accesses, |part| kernel::Parameters {
@@ -69,7 +62,7 @@ impl Reduce {
             length: part.size(1),
             inner: part.size(2),
             operation: self.reduction.index(),
-        })
+        });
     }
 }
 
@@ -143,13 +136,16 @@ impl Op for Reduce {
         let y = lowering.output(node, 0);
         let axis = Axis::new(&x.shape, self.axis);
         let Some(sections) = axis.sections(lowering, &x) else {
-            return self.launch(lowering, node, &axis, x.buffer, y.buffer);
+            self.launch(lowering, node, &axis, x.buffer, y.buffer);
+            return Ok(());
         };
         let Axis { outer, length, inner } = axis;
-        let partial = lowering.scratch(node, "sections", outer * sections * inner);
+        let category = lowering.node(node).category;
+        let partial = lowering.scratch(node, "sections", &[outer, sections, inner], category);
         let section = Axis { outer: outer * sections, length: length / sections, inner };
-        self.launch(lowering, node, &section, x.buffer, partial)?;
-        self.launch(lowering, node, &Axis { outer, length: sections, inner }, partial, y.buffer)
+        self.launch(lowering, node, &section, x.buffer, partial);
+        self.launch(lowering, node, &Axis { outer, length: sections, inner }, partial, y.buffer);
+        Ok(())
     }
 
     fn attributes(&self) -> String {
