@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unreachable, clippy::unwrap_used))]
 
 pub mod atomic;
+pub mod bench;
 pub mod check;
 #[cfg(feature = "cli")]
 pub mod cli;

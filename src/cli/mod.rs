@@ -4,6 +4,8 @@ mod attention;
 mod check;
 mod check_leak;
 mod check_report;
+mod compare_chart;
+mod compare_table;
 mod device;
 mod environment;
 mod faults;

@@ -1,0 +1,268 @@
+//! One context length: what naive and fused attention take there.
+
+use serde::Serialize;
+
+use super::Difference;
+use crate::bench::units;
+
+/// Both forms of attention at one context length.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// T, in positions.
+    pub context_length: u64,
+    pub naive: Side,
+    pub fused: Side,
+    /// Of the output and, with a backward pass, of dq, dk and dv; empty where one of the two did not run.
+    pub differences: Vec<Difference>,
+}
+
+/// One form of attention at one context length.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// By the plan, before anything is allocated; `None` where there is no plan.
+    pub predicted: Option<PredictedBytes>,
+    pub outcome: Outcome,
+}
+
+/// Bytes of the buffers of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PredictedBytes {
+    /// All of them.
+    pub total: u64,
+    /// Of `[B, H, T, T]`: scores, attention weights and their gradients.
+    pub scores: u64,
+    /// Of `[B, H, T]`: what a query keeps of its row of scores.
+    pub statistics: u64,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Measured(Measured),
+    Refused(Refusal),
+}
+
+/// What a run took.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Bytes that the device allocated; `None` on the CPU executor, which has none.
+    pub bytes: Option<u64>,
+    /// `None` where no clock gave a time.
+    pub time: Option<Time>,
+}
+
+/// A median of repeated runs, in seconds, with its 95% confidence interval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Time {
+    pub median: f64,
+    pub low: f64,
+    pub high: f64,
+    pub samples: u64,
+    /// The clock, as a reader calls it.
+    pub clock: String,
+}
+
+impl Time {
+    /// Whether its numbers can be times; an interval holds its median.
+    pub fn is_sound(&self) -> bool {
+        self.median.is_finite()
+            && self.median > 0.0
+            && self.low > 0.0
+            && self.low <= self.median
+            && self.median <= self.high
+    }
+}
+
+/// Why a run did not begin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    #[error("'{tensor}' needs {bytes} bytes in one binding, the adapter binds at most {limit}")]
+    Binding { tensor: String, bytes: u64, limit: u64 },
+    #[error("'{tensor}' needs {bytes} bytes in one buffer, the adapter makes at most {limit}")]
+    Buffer { tensor: String, bytes: u64, limit: u64 },
+    #[error("it needs {bytes} bytes of memory and {available} are available")]
+    Memory { bytes: u64, available: u64 },
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Refusal {
+    /// The reason in few words, for a picture.
+    pub fn short(&self) -> String {
+        match self {
+            Self::Binding { bytes, limit, .. } => {
+                format!("one tensor of {}, a binding holds {}", units::bytes(*bytes), units::bytes(*limit))
+            }
+            Self::Buffer { bytes, limit, .. } => {
+                format!("one tensor of {}, a buffer holds {}", units::bytes(*bytes), units::bytes(*limit))
+            }
+            Self::Memory { bytes, available } => {
+                format!("{} in all, {} of memory available", units::bytes(*bytes), units::bytes(*available))
+            }
+            Self::Other(reason) => reason.clone(),
+        }
+    }
+}
+
+/// How fused attention compares with naive attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Wins,
+    /// They are equal, or differ by less than the noise.
+    Even,
+    Loses,
+}
+
+impl Verdict {
+    /// In a table, and alike for all three.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Wins => "fused wins",
+            Self::Even => "even",
+            Self::Loses => "fused loses",
+        }
+    }
+}
+
+impl Side {
+    pub fn measured(&self) -> Option<&Measured> {
+        match &self.outcome {
+            Outcome::Measured(measured) => Some(measured),
+            Outcome::Refused(_) => None,
+        }
+    }
+
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match &self.outcome {
+            Outcome::Measured(_) => None,
+            Outcome::Refused(refusal) => Some(refusal),
+        }
+    }
+
+    /// Measured bytes where there are any, predicted ones elsewhere.
+    pub fn bytes(&self) -> Option<u64> {
+        self.measured().and_then(|measured| measured.bytes).or(self.predicted.map(|bytes| bytes.total))
+    }
+
+    /// The time, where there is one that can be.
+    pub fn time(&self) -> Option<&Time> {
+        self.measured()?.time.as_ref().filter(|time| time.is_sound())
+    }
+}
+
+impl Row {
+    /// Times of naive and fused, where both were measured.
+    pub fn times(&self) -> Option<(&Time, &Time)> {
+        self.naive.time().zip(self.fused.time())
+    }
+
+    /// Predicted bytes of naive and fused, whether or not they ran.
+    pub fn predicted(&self) -> Option<(PredictedBytes, PredictedBytes)> {
+        self.naive.predicted.zip(self.fused.predicted)
+    }
+
+    /// Naive over fused, of the medians.
+    pub fn time_ratio(&self) -> Option<f64> {
+        self.times().map(|(naive, fused)| naive.median / fused.median)
+    }
+
+    /// Naive over fused, of all bytes.
+    pub fn bytes_ratio(&self) -> Option<f64> {
+        let (naive, fused) = self.predicted()?;
+        (fused.total > 0).then(|| naive.total as f64 / fused.total as f64)
+    }
+
+    /// Who is faster; where the intervals meet, neither is.
+    pub fn time_verdict(&self) -> Option<Verdict> {
+        let (naive, fused) = self.times()?;
+        Some(if fused.high < naive.low {
+            Verdict::Wins
+        } else if fused.low > naive.high {
+            Verdict::Loses
+        } else {
+            Verdict::Even
+        })
+    }
+
+    /// Who needs fewer bytes. They are exact.
+    pub fn bytes_verdict(&self) -> Option<Verdict> {
+        let (naive, fused) = self.predicted()?;
+        Some(match fused.total.cmp(&naive.total) {
+            std::cmp::Ordering::Less => Verdict::Wins,
+            std::cmp::Ordering::Equal => Verdict::Even,
+            std::cmp::Ordering::Greater => Verdict::Loses,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{refused_row, row};
+    use super::*;
+
+    #[test]
+    fn a_difference_within_the_noise_is_none() {
+        for (naive, fused, verdict) in [
+            ((1.9, 2.1), (0.9, 1.1), Some(Verdict::Wins)),
+            ((0.9, 1.1), (1.9, 2.1), Some(Verdict::Loses)),
+            ((0.9, 1.1), (1.05, 1.2), Some(Verdict::Even)),
+            // An interval that is none is no measurement.
+            ((0.0, 1.1), (1.9, 2.1), None),
+            ((0.9, 1.1), (f64::NAN, 2.1), None),
+        ] {
+            let time = |(low, high): (f64, f64)| {
+                let median = (low + high) / 2.0;
+                let time = Time { median, low, high, samples: 5, clock: "wall clock".into() };
+                Outcome::Measured(Measured { bytes: None, time: Some(time) })
+            };
+            let mut row = row(64);
+            row.naive.outcome = time(naive);
+            row.fused.outcome = time(fused);
+            assert_eq!(row.time_verdict(), verdict, "{naive:?} {fused:?}");
+            assert_eq!(row.time_ratio().is_some(), verdict.is_some());
+        }
+    }
+
+    #[test]
+    fn a_refused_row_has_predicted_bytes_and_no_time() {
+        let row = refused_row(4096);
+        assert_eq!((row.time_verdict(), row.time_ratio()), (None, None));
+        assert_eq!(row.bytes_verdict(), Some(Verdict::Wins));
+        assert!(row.bytes_ratio().unwrap() > 40.0);
+    }
+
+    #[test]
+    fn equal_bytes_are_even_and_more_are_a_loss() {
+        let mut row = row(64);
+        row.fused.predicted = row.naive.predicted;
+        assert_eq!(row.bytes_verdict(), Some(Verdict::Even));
+        row.naive.predicted = Some(PredictedBytes { total: 1, scores: 1, statistics: 0 });
+        assert_eq!(row.bytes_verdict(), Some(Verdict::Loses));
+    }
+
+    #[test]
+    fn a_refusal_names_what_was_needed_and_what_there_is() {
+        let binding = Refusal::Binding { tensor: "scores".into(), bytes: 134_281_744, limit: 134_217_728 };
+        for (refusal, words, short) in [
+            (
+                binding,
+                "'scores' needs 134281744 bytes in one binding, the adapter binds at most 134217728",
+                "one tensor of 128.1 MiB, a binding holds 128.0 MiB",
+            ),
+            (
+                Refusal::Buffer { tensor: "scores".into(), bytes: 4 << 30, limit: (2 << 30) - 4 },
+                "'scores' needs 4294967296 bytes in one buffer, the adapter makes at most 2147483644",
+                "one tensor of 4.0 GiB, a buffer holds 2.0 GiB",
+            ),
+            (
+                Refusal::Memory { bytes: 3 << 30, available: 1 << 30 },
+                "it needs 3221225472 bytes of memory and 1073741824 are available",
+                "3.0 GiB in all, 1.0 GiB of memory available",
+            ),
+        ] {
+            assert_eq!((refusal.to_string().as_str(), refusal.short().as_str()), (words, short));
+        }
+    }
+}
