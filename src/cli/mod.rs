@@ -6,6 +6,7 @@ mod check_leak;
 mod check_report;
 mod compare_chart;
 mod compare_table;
+mod contexts;
 mod device;
 mod environment;
 mod faults;

@@ -36,12 +36,15 @@ pub struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
+    /// Lowers what `roots` need. The second result counts the launches that the segment had when the lowering came to the
+    /// node `from`, and when it had left the last one.
     pub(super) fn run(
         graph: &Graph,
         tape: &mut TapeBuilder,
         leaves: &HashMap<Value, BufferId>,
         roots: &[(Value, Option<BufferId>)],
-    ) -> Result<Vec<View>, LoweringError> {
+        from: NodeId,
+    ) -> Result<(Vec<View>, [usize; 2]), LoweringError> {
         let views =
             leaves.iter().map(|(&value, &buffer)| (value, View::contiguous(buffer, graph.shape(value)))).collect();
         let needed = graph.needed(&roots.iter().map(|&(value, _)| value).collect::<Vec<_>>());
@@ -53,7 +56,11 @@ impl<'a> Lowering<'a> {
             }
         }
         let mut lowering = Lowering { graph, tape, views, placed };
+        let mut before = None;
         for (node, described) in graph.nodes.iter().enumerate() {
+            if node == from {
+                before = Some(lowering.tape.launches());
+            }
             let bound = lowering.views.contains_key(&Value { node, output: 0 });
             if needed[node] && !bound {
                 for (output, ty) in described.outputs.iter().enumerate() {
@@ -65,7 +72,10 @@ impl<'a> Lowering<'a> {
                 described.op.lower(&mut lowering, node)?;
             }
         }
-        roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect()
+        let all = lowering.tape.launches();
+        let placed: Result<Vec<View>, LoweringError> =
+            roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect();
+        Ok((placed?, [before.unwrap_or(all), all]))
     }
 
     /// Where a root lies in the end: copied where its op could not compute it there, or only as a view with gaps.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::lowering::{Lowering, LoweringError};
 use super::view::View;
-use super::{Graph, Value};
+use super::{Graph, NodeId, Value};
 use crate::gpu::Profile;
 use crate::tape::{
     BufferId, BufferWindow, Category, ElementKind, Kernel, KernelParameters, Launch, Segment, Tape, TapeBuffer,
@@ -112,7 +112,29 @@ impl TapeBuilder {
         leaves: &HashMap<Value, BufferId>,
         roots: &[(Value, Option<BufferId>)],
     ) -> Result<Vec<View>, LoweringError> {
-        Lowering::run(graph, self, leaves, roots)
+        let (views, _) = Lowering::run(graph, self, leaves, roots, graph.nodes.len())?;
+        Ok(views)
+    }
+
+    /// As [`TapeBuilder::lower`], for whoever tells the parts of a segment apart: how many of its launches come before
+    /// those of the node `from`, and how many before the copies that bring roots to their buffers.
+    ///
+    /// # Errors
+    /// As [`TapeBuilder::lower`].
+    pub fn lower_in_parts(
+        &mut self,
+        graph: &Graph,
+        leaves: &HashMap<Value, BufferId>,
+        roots: &[(Value, Option<BufferId>)],
+        from: NodeId,
+    ) -> Result<[usize; 2], LoweringError> {
+        let (_, launches) = Lowering::run(graph, self, leaves, roots, from)?;
+        Ok(launches)
+    }
+
+    /// Launches of the current segment so far.
+    pub(super) fn launches(&self) -> usize {
+        self.segments.last().map_or(0, |segment| segment.launches.len())
     }
 
     /// Plans the tape: pools buffers by lifetime, then checks every launch against the adapter.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::plan::{BufferId, ElementKind, Tape, TapeError};
-use crate::gpu::{Gpu, GpuError, Pipeline, PipelineError, Pipelines, ReadBack, ShaderError, ShaderSource, Target};
+use crate::gpu::{
+    Gpu, GpuError, Pipeline, PipelineError, Pipelines, ReadBack, ShaderError, ShaderSource, Target, Timestamps,
+};
 
 /// Floating-point operations after which a new submit begins, so that no submit runs long enough to wake a watchdog
 /// (about a tenth of a second on an adapter of 20 GFLOP/s).
@@ -37,6 +39,15 @@ struct Dispatch {
     pipeline: Arc<Pipeline>,
     bind_group: wgpu::BindGroup,
     workgroups: [u32; 3],
+}
+
+impl Dispatch {
+    fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
+        let [x, y, z] = self.workgroups;
+        pass.set_pipeline(&self.pipeline.raw);
+        pass.set_bind_group(0, &self.bind_group, &[]);
+        pass.dispatch_workgroups(x, y, z);
+    }
 }
 
 /// A tape on a device.
@@ -179,12 +190,27 @@ impl GpuExecutor {
             let mut encoder = self.gpu.encoder(&self.tape.segments[segment].name);
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                for dispatch in submit {
-                    let [x, y, z] = dispatch.workgroups;
-                    pass.set_pipeline(&dispatch.pipeline.raw);
-                    pass.set_bind_group(0, &dispatch.bind_group, &[]);
-                    pass.dispatch_workgroups(x, y, z);
-                }
+                submit.iter().for_each(|dispatch| dispatch.encode(&mut pass));
+            }
+            self.gpu.submit(encoder);
+        }
+        self.gpu.check()
+    }
+
+    /// Queues one segment with a pass of its own for each launch, whose start and end go to `timestamps` from the pass
+    /// `first` on. A launch beyond their room runs untimed.
+    ///
+    /// # Errors
+    /// What the device has reported by now.
+    pub fn run_timestamped(&self, segment: usize, timestamps: &Timestamps, first: usize) -> Result<(), GpuError> {
+        let mut number = first;
+        for submit in &self.submits[segment] {
+            let mut encoder = self.gpu.encoder(&self.tape.segments[segment].name);
+            for dispatch in submit {
+                let timestamp_writes = timestamps.writes(number);
+                let described = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+                dispatch.encode(&mut encoder.begin_compute_pass(&described));
+                number += 1;
             }
             self.gpu.submit(encoder);
         }
