@@ -88,7 +88,7 @@ fn tape(shape: &Shape, design: DesignInfo, launches: usize) -> Tape {
         operands: windows.collect(),
         label: shape.name.clone(),
     };
-    Tape { buffers, segments: vec![Segment { name: "bench".into(), launches: vec![launch; launches] }] }
+    Tape::new(buffers, vec![Segment { name: "bench".into(), launches: vec![launch; launches] }])
 }
 
 /// Gives every operand ordinary numbers: zeros or subnormal numbers may be faster or slower.

@@ -140,7 +140,7 @@ fn tape(design: Option<DesignInfo>) -> Tape {
     let operands =
         (0..buffers.len()).map(|buffer| BufferWindow { buffer, offset: 0, bytes: buffers[buffer].bytes() }).collect();
     let launch = Launch::new(&KERNEL, design, parameters(), operands, "attention");
-    Tape { buffers, segments: vec![Segment { name: "attention".into(), launches: vec![launch] }] }
+    Tape::new(buffers, vec![Segment { name: "attention".into(), launches: vec![launch] }])
 }
 
 /// What the twin makes of the inputs when its numbers are stored as `S`.

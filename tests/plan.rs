@@ -1,14 +1,15 @@
 //! Plans held against an adapter's limits, without an adapter.
 
 use headlight::gpu::{AdapterKind, Profile, SubgroupSizes};
-use headlight::graph::{Reuse, Rewrites};
+use headlight::graph::{Recompute, Reuse, Rewrites};
 use headlight::model::GptConfig;
 use headlight::train::program::{Optimizer, Program, ProgramSpec, build_program};
 
 fn plan(config: GptConfig, batch: usize, rewrites: Rewrites, profile: &Profile) -> Result<Program, String> {
     let optimizer = Optimizer { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.1, clip: 1.0 };
     let context_length = config.context_length;
-    let spec = ProgramSpec { config, batch, context_length, accumulation: 1, rewrites, optimizer };
+    let spec =
+        ProgramSpec { config, batch, context_length, accumulation: 1, rewrites, recompute: Recompute::None, optimizer };
     build_program(&spec, Some(profile), Reuse::Pooled).map_err(|error| error.to_string())
 }
 

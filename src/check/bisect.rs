@@ -107,7 +107,7 @@ impl TrainingStep {
         // Holds what the GPU has, as each launch finds it.
         let shadow = self.cpu_executor(&step)?;
         let parts: Vec<Vec<Segment>> = tape.segments.iter().map(parts).collect();
-        let in_parts = Tape { buffers: tape.buffers.clone(), segments: parts.concat() };
+        let in_parts = Tape::new(tape.buffers.clone(), parts.concat());
         let gpu = self.gpu_executor(gpu, in_parts, pipelines).await?;
         self.prepare(&cpu, &step, &start)?;
         self.prepare(&shadow, &step, &start)?;

@@ -142,7 +142,7 @@ mod tests {
         let parameters = unary::Parameters { count: 1, operation: 0, constant: 0.0 };
         let launch = Launch::new(&unary::KERNEL, None, parameters, operands, "copy");
         let segments = vec![Segment { name: "step".into(), launches: vec![launch.clone()] }];
-        let tape = Tape { buffers: vec![buffer("x"), buffer("y")], segments };
+        let tape = Tape::new(vec![buffer("x"), buffer("y")], segments);
         let [before, expected, found] = [before, expected, found].map(|value| HostBuffer::Real(vec![value]));
         let written = [Written { before, expected, found }];
         judge(LaunchName::new(1, "step", &launch), &launch, &tape, &written, &[vec![0.5]])

@@ -118,7 +118,7 @@ pub(super) fn tape_of(kernel: &'static Kernel, design: Option<DesignInfo>, case:
         operands,
         label: format!("{}[{}]", kernel.name, case.name),
     };
-    Tape { buffers, segments: vec![Segment { name: "case".into(), launches: vec![launch] }] }
+    Tape::new(buffers, vec![Segment { name: "case".into(), launches: vec![launch] }])
 }
 
 /// The bits of an operand before the launch, guard included.

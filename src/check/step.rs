@@ -96,7 +96,7 @@ fn one_launch_a_segment(tape: &Tape) -> Tape {
     let launches = tape.segments.iter().flat_map(|segment| {
         segment.launches.iter().map(|launch| Segment { name: segment.name.clone(), launches: vec![launch.clone()] })
     });
-    Tape { buffers: tape.buffers.clone(), segments: launches.collect() }
+    Tape::new(tape.buffers.clone(), launches.collect())
 }
 
 impl TrainingStep {

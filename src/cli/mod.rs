@@ -1,6 +1,7 @@
 //! The command line: arguments, what is printed, exit codes. All the work is done below.
 
 mod attention;
+mod byte_size;
 mod check;
 mod check_leak;
 mod check_report;
@@ -13,7 +14,10 @@ mod faults;
 mod generate;
 mod info;
 mod interrupt;
+mod memory;
+mod memory_ledger;
 mod memory_limit;
+mod memory_report;
 mod op;
 mod output;
 mod parity;
@@ -22,6 +26,7 @@ mod parity_mutants;
 mod parity_report;
 mod parity_step;
 mod progress;
+mod resident;
 mod sandbox;
 mod shell;
 mod tensor_files;
@@ -63,6 +68,8 @@ enum Command {
     Op(op::Arguments),
     /// Write down what a model computes for a text: logits, losses, attention weights, gradients
     Trace(trace::Arguments),
+    /// What training takes in memory, by context length: every buffer, naive and fused, predicted and measured
+    Memory(memory::Arguments),
     /// List the adapters, and say which one is used and why
     Info(info::Arguments),
     /// Print a completion script for a shell
@@ -103,6 +110,7 @@ pub fn main() -> ExitCode {
             Command::Check(arguments) => check::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
+            Command::Memory(arguments) => memory::run(arguments).await,
             Command::Info(arguments) => info::run(arguments).await,
             Command::Completions(arguments) => shell::completions(&arguments),
             Command::Man(arguments) => shell::man(&arguments),

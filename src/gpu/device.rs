@@ -1,5 +1,6 @@
 //! A device with its queue: allocation, submission and the errors a driver reports late.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_intrusive::sync::ManualResetEvent;
@@ -48,6 +49,7 @@ pub struct Gpu {
     reported: Arc<Mutex<Option<GpuError>>>,
     lost: Arc<ManualResetEvent>,
     allocations: AllocationCount,
+    allocated_bytes: AtomicU64,
     #[cfg(not(target_arch = "wasm32"))]
     pub(super) waiter: super::read_back::Waiter,
 }
@@ -107,6 +109,7 @@ impl Gpu {
             reported,
             lost,
             allocations: AllocationCount::new(faults),
+            allocated_bytes: AtomicU64::new(0),
         })
     }
 
@@ -134,13 +137,13 @@ impl Gpu {
         }
     }
 
-    /// Creates a buffer of `bytes`, rounded up to 16 so that a vec4 at the end lies inside. Contents start as zero.
+    /// Creates a buffer of [`allocation_bytes`] for `bytes`. Contents start as zero.
     ///
     /// # Errors
     /// [`GpuError::BufferTooLarge`] before asking, [`GpuError::OutOfMemory`] where the device refuses.
     pub async fn allocate(&self, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
         self.allocations.next(label, bytes)?;
-        let size = bytes.max(16).checked_next_multiple_of(16).unwrap_or(u64::MAX);
+        let size = allocation_bytes(bytes);
         let limit = self.profile.limits.buffer_bytes;
         if size > limit {
             return Err(GpuError::BufferTooLarge { label: label.into(), bytes, limit });
@@ -155,8 +158,16 @@ impl Gpu {
         });
         match memory.pop().await {
             Some(_) => Err(GpuError::OutOfMemory { label: label.into(), bytes }),
-            None => Ok(buffer),
+            None => {
+                self.allocated_bytes.fetch_add(size, Ordering::Relaxed);
+                Ok(buffer)
+            }
         }
+    }
+
+    /// The sizes of all buffers that were made so far, added up. What the driver keeps beside them it does not tell.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.allocated_bytes.load(Ordering::Relaxed)
     }
 
     /// How many buffers were asked for so far.
@@ -206,6 +217,11 @@ impl Gpu {
             entries: &entries,
         })
     }
+}
+
+/// The size of the buffer that is made for `bytes`: rounded up to 16, so that a vec4 at the end lies inside.
+pub fn allocation_bytes(bytes: u64) -> u64 {
+    bytes.max(16).checked_next_multiple_of(16).unwrap_or(u64::MAX)
 }
 
 fn report(sink: &Mutex<Option<GpuError>>, error: GpuError) {

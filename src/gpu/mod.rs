@@ -12,7 +12,7 @@ mod shader;
 mod timestamps;
 
 pub use adapter::{AdapterDescription, Choice, Selection, describe_adapters, select};
-pub use device::{Gpu, GpuError};
+pub use device::{Gpu, GpuError, allocation_bytes};
 pub use faults::DeviceFaults;
 pub use pipeline::{Pipeline, PipelineError, Pipelines};
 pub use profile::{AdapterKind, BindingLimits, Profile, STORAGE_BUFFERS, SubgroupSizes};

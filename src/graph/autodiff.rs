@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::ops::{add, constant};
-use super::{Graph, GraphError, Value};
+use super::{Graph, GraphError, NodeId, Place, Value};
+use crate::tape::Category;
 
 /// Adds the nodes that compute the gradient of `loss` (a single number) for each of `wanted`, and returns them in that
 /// order. A value that the loss does not depend on has gradient zero.
@@ -16,10 +17,8 @@ pub fn differentiate(graph: &mut Graph, loss: Value, wanted: &[Value]) -> Result
         return Err(GraphError::LossShape { shape: graph.ty(loss).to_string() });
     }
     let shape = graph.shape(loss).to_vec();
-    let span = graph.span.take();
-    let seed = constant(graph, &shape, 1.0);
-    graph.span = span;
-    differentiate_from(graph, &[(loss, seed?)], wanted)
+    let seed = added(graph, |graph| constant(graph, &shape, 1.0))?;
+    differentiate_from(graph, &[(loss, seed)], wanted)
 }
 
 /// As [`differentiate`], from given gradients of several values.
@@ -31,11 +30,16 @@ pub fn differentiate_from(
     seeds: &[(Value, Value)],
     wanted: &[Value],
 ) -> Result<Vec<Value>, GraphError> {
-    // What is added here was not written by anybody.
+    added(graph, |graph| add_gradients(graph, seeds, wanted))
+}
+
+/// Lets `add` add nodes that nobody wrote.
+fn added<T>(graph: &mut Graph, add: impl FnOnce(&mut Graph) -> Result<T, GraphError>) -> Result<T, GraphError> {
     let span = graph.span.take();
-    let gradients = add_gradients(graph, seeds, wanted);
-    graph.span = span;
-    gradients
+    let place = std::mem::replace(&mut graph.place, Place { backward: true, ..Place::default() });
+    let result = add(graph);
+    (graph.span, graph.place) = (span, place);
+    result
 }
 
 fn add_gradients(graph: &mut Graph, seeds: &[(Value, Value)], wanted: &[Value]) -> Result<Vec<Value>, GraphError> {
@@ -67,8 +71,10 @@ fn add_gradients(graph: &mut Graph, seeds: &[(Value, Value)], wanted: &[Value]) 
         let scope = graph.nodes[node].label.clone();
         graph.set_scope(format!("d.{scope}"));
         let op = graph.nodes[node].op.clone();
+        let first = graph.nodes.len();
         let of_inputs = op.gradient(graph, node, &upstream)?;
         let inputs = graph.nodes[node].inputs.clone();
+        book(graph, node, first, &of_inputs);
         for (input, gradient) in inputs.into_iter().zip(of_inputs) {
             if let Some(gradient) = gradient.filter(|_| depends[input.node]) {
                 accumulate(graph, &mut gradients, input, gradient)?;
@@ -88,6 +94,32 @@ fn add_gradients(graph: &mut Graph, seeds: &[(Value, Value)], wanted: &[Value]) 
         .collect()
 }
 
+/// Books what a gradient rule added from `first` on: gradients of scores with the scores, and of logits with the logits,
+/// and with them whatever else of their shape the rule needed on the way.
+fn book(graph: &mut Graph, node: NodeId, first: NodeId, of_inputs: &[Option<Value>]) {
+    let inputs = graph.nodes[node].inputs.clone();
+    for (&input, gradient) in inputs.iter().zip(of_inputs) {
+        let category = graph.nodes[input.node].category;
+        if !is_booked(category) {
+            continue;
+        }
+        let shape = graph.shape(input).to_vec();
+        let own = graph.nodes[node].category == category;
+        for (added, described) in graph.nodes.iter_mut().enumerate().skip(first) {
+            let is_gradient = gradient.is_some_and(|gradient| gradient.node == added);
+            let is_scores = described.outputs.iter().all(|output| output.shape == shape);
+            if is_scores && (is_gradient || own) {
+                described.category = category;
+            }
+        }
+    }
+}
+
+/// Whether gradients are kept for what the value is kept for.
+fn is_booked(category: Category) -> bool {
+    matches!(category, Category::AttentionScores | Category::Logits)
+}
+
 fn accumulate(
     graph: &mut Graph,
     gradients: &mut HashMap<Value, Value>,
@@ -95,7 +127,14 @@ fn accumulate(
     gradient: Value,
 ) -> Result<(), GraphError> {
     let total = match gradients.get(&value) {
-        Some(&earlier) => add(graph, earlier, gradient)?,
+        Some(&earlier) => {
+            let total = add(graph, earlier, gradient)?;
+            let category = graph.nodes[value.node].category;
+            if is_booked(category) {
+                graph.nodes[total.node].category = category;
+            }
+            total
+        }
         None => gradient,
     };
     gradients.insert(value, total);

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::plan::TapeBuilder;
 use super::view::View;
-use super::{Dtype, Graph, Node, NodeId, Value};
+use super::{Dtype, Graph, Node, NodeId, Place, Value};
 use crate::kernel::copy;
-use crate::tape::{BufferId, ElementKind, Kernel, KernelParameters};
+use crate::tape::{BufferId, Category, ElementKind, Kernel, KernelParameters};
 
 /// Dimensions that a strided kernel can walk.
 pub const MAXIMUM_RANK: usize = 8;
@@ -69,17 +69,20 @@ impl<'a> Lowering<'a> {
                         return Err(LoweringError::TooLarge { label, shape: ty.to_string() });
                     }
                 }
+                lowering.tape.set_place(described.place);
                 described.op.lower(&mut lowering, node)?;
             }
         }
         let all = lowering.tape.launches();
         let placed: Result<Vec<View>, LoweringError> =
             roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect();
+        tape.set_place(Place::default());
         Ok((placed?, [before.unwrap_or(all), all]))
     }
 
     /// Where a root lies in the end: copied where its op could not compute it there, or only as a view with gaps.
     fn place(&mut self, root: Value, wanted: Option<BufferId>) -> Result<View, LoweringError> {
+        self.tape.set_place(self.node(root.node).place);
         let view = self.views[&root].clone();
         let dense = view.is_contiguous() && view.offset == 0;
         let buffer = match wanted {
@@ -87,7 +90,7 @@ impl<'a> Lowering<'a> {
             None if !dense => {
                 let node = self.node(root.node);
                 let label = format!("{} (contiguous)", self.label(root.node, root.output));
-                self.tape.transient(label, view.elements() as u64, ElementKind::Real, node.category)
+                self.tape.transient(label, &view.shape[..], ElementKind::Real, node.category)
             }
             _ => return Ok(view),
         };
@@ -122,8 +125,8 @@ impl<'a> Lowering<'a> {
             return Ok(view);
         }
         let label = format!("{} (contiguous)", self.label(value.node, value.output));
-        let elements = view.elements() as u64;
-        let buffer = self.tape.transient(label.clone(), elements, ElementKind::Real, self.node(value.node).category);
+        let category = self.node(value.node).category;
+        let buffer = self.tape.transient(label.clone(), &view.shape[..], ElementKind::Real, category);
         let target = View::contiguous(buffer, &view.shape);
         self.copy(&view, &target, &label)?;
         Ok(target)
@@ -188,8 +191,9 @@ impl<'a> Lowering<'a> {
                     Dtype::Words => ElementKind::Words,
                 };
                 let label = self.label(node, output);
-                let elements = ty.elements().unwrap_or(u64::MAX);
-                let buffer = self.tape.transient(label, elements, kind, self.node(node).category);
+                let described = self.node(node);
+                let category = described.op.output_category(output).unwrap_or(described.category);
+                let buffer = self.tape.transient(label, &ty.shape[..], kind, category);
                 let in_memory: Vec<usize> = order.iter().map(|&dimension| ty.shape[dimension]).collect();
                 let mut back = vec![0; order.len()];
                 for (at, &dimension) in order.iter().enumerate() {
@@ -203,9 +207,9 @@ impl<'a> Lowering<'a> {
     }
 
     /// A buffer of one node beside those of its outputs.
-    pub fn scratch(&mut self, node: NodeId, name: &str, elements: usize) -> BufferId {
+    pub fn scratch(&mut self, node: NodeId, name: &str, shape: &[usize], category: Category) -> BufferId {
         let label = format!("{}.{name}", self.graph.nodes[node].label);
-        self.tape.transient(label, elements as u64, ElementKind::Real, self.node(node).category)
+        self.tape.transient(label, shape, ElementKind::Real, category)
     }
 
     /// Declares that an output is only another view of memory that is there.

@@ -10,6 +10,7 @@ mod lowering;
 pub mod ops;
 mod plan;
 mod print;
+mod recompute;
 mod rewrite;
 mod tensor;
 mod view;
@@ -20,8 +21,9 @@ pub use autodiff::{differentiate, differentiate_from};
 pub use error::{GraphError, ShapeError};
 pub use evaluate::{Evaluation, EvaluationError, evaluate};
 pub use lowering::{Lowering, LoweringError};
-pub use plan::{Reuse, TapeBuilder};
+pub use plan::{Extent, Reuse, TapeBuilder};
 pub use print::print_graph;
+pub use recompute::Recompute;
 pub use rewrite::{RewriteReport, Rewrites, rewrite};
 pub use tensor::{Dtype, TensorType};
 pub use view::View;
@@ -53,6 +55,17 @@ impl std::fmt::Display for SourceSpan {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}:{}", self.file, self.line)
     }
+}
+
+/// Where in a model a node belongs, for what is planned over whole blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The transformer block; `None` outside of them.
+    pub block: Option<usize>,
+    /// Inside of the block's attention function: from query, key and value to what it returns.
+    pub attention: bool,
+    /// Added by differentiation.
+    pub backward: bool,
 }
 
 /// A differentiable operation: its shape rule, its domain, its gradient rule and its lowering.
@@ -92,6 +105,11 @@ pub trait Op: std::fmt::Debug + Send + Sync + std::any::Any {
     fn attributes(&self) -> String {
         String::new()
     }
+
+    /// What an output is kept for; `None` for what the node's others are.
+    fn output_category(&self, _output: usize) -> Option<Category> {
+        None
+    }
 }
 
 /// An op applied to inputs.
@@ -104,6 +122,7 @@ pub struct Node {
     pub label: String,
     pub category: Category,
     pub span: Option<SourceSpan>,
+    pub place: Place,
 }
 
 /// Ops and the values that flow between them.
@@ -114,6 +133,7 @@ pub struct Graph {
     scope: String,
     category: Option<Category>,
     span: Option<SourceSpan>,
+    place: Place,
 }
 
 impl Graph {
@@ -135,6 +155,11 @@ impl Graph {
     /// from none.
     pub fn set_span(&mut self, span: Option<SourceSpan>) {
         self.span = span;
+    }
+
+    /// Nodes added from now on belong there.
+    pub fn set_place(&mut self, place: Place) {
+        self.place = place;
     }
 
     /// Adds an op with one output.
@@ -160,6 +185,7 @@ impl Graph {
             label,
             category: self.category.unwrap_or(Category::Activation),
             span: self.span.clone(),
+            place: self.place,
         });
         Ok(self.nodes.len() - 1)
     }

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::lowering::{Lowering, LoweringError};
 use super::view::View;
-use super::{Graph, NodeId, Value};
+use super::{Graph, NodeId, Place, Value};
 use crate::gpu::Profile;
 use crate::tape::{
-    BufferId, BufferWindow, Category, ElementKind, Kernel, KernelParameters, Launch, Segment, Tape, TapeBuffer,
-    TapeError,
+    BufferId, BufferWindow, Category, ElementKind, Kernel, KernelParameters, Launch, Lifetime, Segment, Tape,
+    TapeBuffer, TapeError, Tenant,
 };
 
 /// Whether buffers whose contents are done with are used again.
@@ -20,53 +20,126 @@ pub enum Reuse {
     Never,
 }
 
+/// The size of a buffer: a shape, or only how many elements there are.
+pub struct Extent(pub Vec<u64>);
+
+impl From<u64> for Extent {
+    fn from(elements: u64) -> Self {
+        Self(vec![elements])
+    }
+}
+
+impl From<&[usize]> for Extent {
+    fn from(shape: &[usize]) -> Self {
+        Self(shape.iter().map(|&size| size as u64).collect())
+    }
+}
+
+impl Extent {
+    /// The largest number there is where no u64 counts them.
+    fn elements(&self) -> u64 {
+        self.0.iter().copied().fold(1, u64::saturating_mul)
+    }
+}
+
+/// A buffer that was asked for, and its shape.
+#[derive(Clone, Debug)]
+pub(super) struct Declared {
+    pub buffer: TapeBuffer,
+    pub shape: Vec<u64>,
+}
+
+impl Declared {
+    fn new(name: String, extent: Extent, kind: ElementKind, category: Category, persistent: bool) -> Self {
+        let buffer = TapeBuffer { name, elements: extent.elements(), kind, category, persistent };
+        Self { buffer, shape: extent.0 }
+    }
+
+    fn tenant(self, buffer: BufferId, lifetime: Option<Lifetime>) -> Tenant {
+        Tenant { name: self.buffer.name, shape: self.shape, elements: self.buffer.elements, buffer, lifetime }
+    }
+}
+
+/// A launch and where in the model it belongs.
+#[derive(Clone)]
+pub(super) struct Placed {
+    pub launch: Launch,
+    pub place: Place,
+}
+
+/// A segment that is being put together.
+pub(super) struct Draft {
+    name: String,
+    pub launches: Vec<Placed>,
+}
+
 /// Collects segments of launches over named buffers, then plans them into one [`Tape`].
 pub struct TapeBuilder {
     /// `None` where only the CPU executor will run the tape.
     profile: Option<Profile>,
     reuse: Reuse,
     /// Kept between runs; numbered from 0 on, before and after planning.
-    persistent: Vec<TapeBuffer>,
+    persistent: Vec<Declared>,
     /// Needed within one segment; numbered from [`TRANSIENT`] on until they are planned.
-    transient: Vec<TapeBuffer>,
-    segments: Vec<Segment>,
+    pub(super) transient: Vec<Declared>,
+    pub(super) segments: Vec<Draft>,
+    /// Where launches belong that are appended from now on.
+    place: Place,
 }
 
 /// The number of the first transient buffer before planning.
 const TRANSIENT: BufferId = BufferId::MAX / 2;
 
+/// Which of the transient buffers a buffer is, before planning; `None` for a persistent one.
+pub(super) fn transient_index(buffer: BufferId) -> Option<usize> {
+    buffer.checked_sub(TRANSIENT)
+}
+
 impl TapeBuilder {
     pub fn new(profile: Option<Profile>, reuse: Reuse) -> Self {
-        Self { profile, reuse, persistent: Vec::new(), transient: Vec::new(), segments: Vec::new() }
+        let place = Place::default();
+        Self { profile, reuse, persistent: Vec::new(), transient: Vec::new(), segments: Vec::new(), place }
     }
 
     /// A buffer whose contents live on between runs: weights, moments, inputs, results.
     pub fn persistent(
         &mut self,
         name: impl Into<String>,
-        elements: u64,
+        extent: impl Into<Extent>,
         kind: ElementKind,
         category: Category,
     ) -> BufferId {
-        self.persistent.push(TapeBuffer { name: name.into(), elements, kind, category, persistent: true });
+        self.persistent.push(Declared::new(name.into(), extent.into(), kind, category, true));
         self.persistent.len() - 1
     }
 
     /// Begins a segment; launches go there until the next begins.
     pub fn begin_segment(&mut self, name: impl Into<String>) {
-        self.segments.push(Segment { name: name.into(), launches: Vec::new() });
+        self.segments.push(Draft { name: name.into(), launches: Vec::new() });
+    }
+
+    /// Launches appended from now on belong there.
+    pub(super) fn set_place(&mut self, place: Place) {
+        self.place = place;
     }
 
     /// A buffer whose contents matter only within the current segment.
     pub fn transient(
         &mut self,
         name: impl Into<String>,
-        elements: u64,
+        extent: impl Into<Extent>,
         kind: ElementKind,
         category: Category,
     ) -> BufferId {
-        let buffer = TapeBuffer { name: name.into(), elements, kind, category, persistent: false };
-        self.transient.push(buffer);
+        self.transient.push(Declared::new(name.into(), extent.into(), kind, category, false));
+        TRANSIENT + self.transient.len() - 1
+    }
+
+    /// Another buffer like a transient one, under a name that says why.
+    pub(super) fn another(&mut self, transient: usize, why: &str) -> BufferId {
+        let mut declared = self.transient[transient].clone();
+        declared.buffer.name = format!("{} ({why})", declared.buffer.name);
+        self.transient.push(declared);
         TRANSIENT + self.transient.len() - 1
     }
 
@@ -88,15 +161,16 @@ impl TapeBuilder {
             })
             .collect();
         let launch = Launch::new(kernel, design, parameters, windows, label);
+        let place = self.place;
         if let Some(segment) = self.segments.last_mut() {
-            segment.launches.push(launch);
+            segment.launches.push(Placed { launch, place });
         }
     }
 
     fn buffer(&self, buffer: BufferId) -> &TapeBuffer {
-        match buffer.checked_sub(TRANSIENT) {
-            Some(transient) => &self.transient[transient],
-            None => &self.persistent[buffer],
+        match transient_index(buffer) {
+            Some(transient) => &self.transient[transient].buffer,
+            None => &self.persistent[buffer].buffer,
         }
     }
 
@@ -142,49 +216,72 @@ impl TapeBuilder {
     /// # Errors
     /// [`TapeError::Launch`] for the first launch that cannot run on the adapter, with the limit it breaks.
     pub fn finish(self) -> Result<Tape, TapeError> {
-        let place = match self.reuse {
-            Reuse::Pooled => pool(&self.transient, &self.segments),
-            Reuse::Never => Placement {
-                allocations: self.transient.clone(),
-                of_buffer: (0..self.transient.len()).map(Some).collect(),
-            },
-        };
-        let first = self.persistent.len();
-        let mut tape = Tape { buffers: self.persistent, segments: self.segments };
-        tape.buffers.extend(place.allocations);
-        for launch in tape.segments.iter_mut().flat_map(|segment| &mut segment.launches) {
-            for window in &mut launch.operands {
-                if let Some(allocation) = window.buffer.checked_sub(TRANSIENT).and_then(|at| place.of_buffer[at]) {
-                    window.buffer = first + allocation;
-                }
-            }
-        }
-        if let Some(profile) = &self.profile {
+        let profile = self.profile.clone();
+        let tape = self.finish_unchecked();
+        if let Some(profile) = &profile {
             tape.check(profile)?;
         }
         Ok(tape)
     }
+
+    /// As [`TapeBuilder::finish`], for somebody who wants to know what a tape needs even where it cannot run.
+    pub fn finish_unchecked(mut self) -> Tape {
+        let lifetimes = lifetimes(self.transient.len(), &self.segments);
+        book_what_is_kept(&mut self.transient, &self.segments, &lifetimes);
+        let buffers: Vec<TapeBuffer> = self.transient.iter().map(|declared| declared.buffer.clone()).collect();
+        let place = match self.reuse {
+            Reuse::Pooled => pool(&buffers, &lifetimes, &self.segments),
+            Reuse::Never => Placement { of_buffer: (0..buffers.len()).map(Some).collect(), allocations: buffers },
+        };
+        let first = self.persistent.len();
+        let mut tape = Tape::default();
+        for (number, declared) in self.persistent.into_iter().enumerate() {
+            tape.buffers.push(declared.buffer.clone());
+            tape.tenants.push(declared.tenant(number, None));
+        }
+        tape.buffers.extend(place.allocations);
+        for ((declared, lifetime), allocation) in self.transient.into_iter().zip(lifetimes).zip(&place.of_buffer) {
+            if let (Some(allocation), Some(lifetime)) = (allocation, lifetime) {
+                tape.tenants.push(declared.tenant(first + allocation, Some(lifetime)));
+            }
+        }
+        for draft in self.segments {
+            let mut launches: Vec<Launch> = draft.launches.into_iter().map(|placed| placed.launch).collect();
+            for window in launches.iter_mut().flat_map(|launch| &mut launch.operands) {
+                if let Some(allocation) = transient_index(window.buffer).and_then(|at| place.of_buffer[at]) {
+                    window.buffer = first + allocation;
+                }
+            }
+            tape.segments.push(Segment { name: draft.name, launches });
+        }
+        tape
+    }
 }
 
-/// First and last launch of a segment that touches a buffer.
-#[derive(Clone, Copy)]
-struct Lifetime {
-    segment: usize,
-    first: usize,
-    last: usize,
-}
-
-fn lifetimes(transient: usize, segments: &[Segment]) -> Vec<Option<Lifetime>> {
+fn lifetimes(transient: usize, segments: &[Draft]) -> Vec<Option<Lifetime>> {
     let mut lifetimes: Vec<Option<Lifetime>> = vec![None; transient];
     for (segment, content) in segments.iter().enumerate() {
-        for (index, launch) in content.launches.iter().enumerate() {
-            for at in launch.operands.iter().filter_map(|window| window.buffer.checked_sub(TRANSIENT)) {
+        for (index, placed) in content.launches.iter().enumerate() {
+            for at in placed.launch.operands.iter().filter_map(|window| transient_index(window.buffer)) {
                 let lifetime = lifetimes[at].get_or_insert(Lifetime { segment, first: index, last: index });
                 lifetime.last = index;
             }
         }
     }
     lifetimes
+}
+
+/// Activations that no backward pass reads are done with early: they are booked as workspace.
+fn book_what_is_kept(transient: &mut [Declared], segments: &[Draft], lifetimes: &[Option<Lifetime>]) {
+    for (declared, lifetime) in transient.iter_mut().zip(lifetimes) {
+        let is_kept = lifetime.is_some_and(|Lifetime { segment, first, last }| {
+            let backward = |launch: usize| segments[segment].launches[launch].place.backward;
+            !backward(first) && backward(last)
+        });
+        if declared.buffer.category == Category::Activation && !is_kept {
+            declared.buffer.category = Category::Workspace;
+        }
+    }
 }
 
 /// Where transient buffers are put.
@@ -197,8 +294,7 @@ struct Placement {
 /// Gives buffers with disjoint lifetimes the same allocation: the smallest free one that is large enough, else the
 /// largest free one, grown. Buffers of different kinds or categories are never joined, so that the ledger stays true.
 /// Segments never overlap in time, so all start from the same pool.
-fn pool(transient: &[TapeBuffer], segments: &[Segment]) -> Placement {
-    let lifetimes = lifetimes(transient.len(), segments);
+fn pool(transient: &[TapeBuffer], lifetimes: &[Option<Lifetime>], segments: &[Draft]) -> Placement {
     let mut allocations: Vec<TapeBuffer> = Vec::new();
     let mut of_buffer: Vec<Option<usize>> = vec![None; transient.len()];
     for (segment, content) in segments.iter().enumerate() {
@@ -255,7 +351,7 @@ mod tests {
 
     fn chain(reuse: Reuse) -> Tape {
         let mut builder = TapeBuilder::new(None, reuse);
-        let weights = builder.persistent("weights", 8, ElementKind::Real, Category::Parameter);
+        let weights = builder.persistent("weights", 8u64, ElementKind::Real, Category::Parameter);
         builder.begin_segment("step");
         let mut earlier = weights;
         for (index, elements) in [8u64, 4, 16, 2].into_iter().enumerate() {
@@ -282,7 +378,7 @@ mod tests {
     fn persistent_buffers_are_never_shared() {
         let mut builder = TapeBuilder::new(None, Reuse::Pooled);
         let buffers: Vec<BufferId> = (0..3)
-            .map(|index| builder.persistent(format!("p{index}"), 4, ElementKind::Real, Category::Parameter))
+            .map(|index| builder.persistent(format!("p{index}"), 4u64, ElementKind::Real, Category::Parameter))
             .collect();
         builder.begin_segment("step");
         for buffer in buffers {

@@ -40,8 +40,7 @@ pub fn parameter_buffers(
         .parameters()
         .into_iter()
         .map(|parameter| {
-            let elements = parameter.len() as u64;
-            tape.persistent(format!("{}{suffix}", parameter.name), elements, ElementKind::Real, category)
+            tape.persistent(format!("{}{suffix}", parameter.name), &parameter.shape[..], ElementKind::Real, category)
         })
         .collect()
 }
@@ -65,10 +64,9 @@ pub fn forward_segment(
 ) -> Result<(ForwardBuffers, Vec<RewriteReport>), ModelError> {
     let mut gpt = build(config, batch, length)?;
     let reports = rewrite(&mut gpt.graph, rewrites, &[]);
-    let positions = (batch * length) as u64;
-    let tokens = tape.persistent(format!("{name}.tokens"), positions, ElementKind::Words, Category::Input);
-    let vocabulary = config.vocabulary_size as u64;
-    let logits = tape.persistent(format!("{name}.logits"), positions * vocabulary, ElementKind::Real, Category::Logits);
+    let tokens = tape.persistent(format!("{name}.tokens"), &[batch, length][..], ElementKind::Words, Category::Input);
+    let shape = [batch, length, config.vocabulary_size];
+    let logits = tape.persistent(format!("{name}.logits"), &shape[..], ElementKind::Real, Category::Logits);
     let mut leaves = parameter_leaves(&gpt, parameters);
     leaves.insert(gpt.tokens, tokens);
     tape.begin_segment(name);

@@ -3,7 +3,7 @@
 use crate::graph::ops::{
     Losses, add, cross_entropy, embedding, gelu, input, layer_norm, linear, matmul, reshape, slice, transpose,
 };
-use crate::graph::{Graph, GraphError, TensorType, Value};
+use crate::graph::{Graph, GraphError, Place, TensorType, Value};
 use crate::model::attention::traced;
 use crate::model::config::GptConfig;
 use crate::script::{Inputs, ScriptError, replay};
@@ -79,6 +79,8 @@ pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, Bui
     let mut stream = embedded;
     let mut blocks = Vec::new();
     for (layer, recording) in recordings.iter().enumerate() {
+        let place = Place { block: Some(layer), ..Place::default() };
+        g.set_place(place);
         g.set_scope(format!("h.{layer}.ln_1"));
         let normed = layer_norm(g, stream, next()?, next()?, config.layer_norm_epsilon)?;
         g.set_scope(format!("h.{layer}.attn.c_attn"));
@@ -88,7 +90,9 @@ pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, Bui
         let [query, key, value] = [0, 1, 2].map(|part| slice(g, projected, 2, part * width, (part + 1) * width));
         let inputs = Inputs { x: normed, query: query?, key: key?, value: value? };
         let own: Vec<Value> = unused_declared.by_ref().take(recording.parameters.len()).collect();
+        g.set_place(Place { attention: true, ..place });
         let attended = replay(g, &script, recording, &inputs, &own)?;
+        g.set_place(place);
         // Whatever else is named so is no map.
         let square =
             |value: &Value| matches!(*g.shape(*value), [_, _, rows, columns] if (rows, columns) == (length, length));
@@ -109,15 +113,16 @@ pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, Bui
         blocks.push(Block { weights, after_attention, after_mlp: stream });
     }
 
+    g.set_place(Place::default());
     g.set_scope("ln_f");
     let normed = layer_norm(g, stream, next()?, next()?, config.layer_norm_epsilon)?;
     g.set_scope("head");
-    g.set_category(Some(Category::Logits));
     let flat = reshape(g, normed, &[batch * length, config.width])?;
     let output = transpose(g, token_embedding)?;
+    g.set_category(Some(Category::Logits));
     let logits = matmul(g, flat, output)?;
-    g.set_scope("loss");
     g.set_category(None);
+    g.set_scope("loss");
     let losses = cross_entropy(g, logits, targets)?;
     g.set_scope("");
     Ok(Gpt { graph, parameters, tokens, targets, logits, losses, embedded, blocks })

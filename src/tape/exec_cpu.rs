@@ -7,7 +7,7 @@ use super::host_buffer::{HostBuffer, Operands};
 use super::kernel::Kernel;
 use super::launch::Launch;
 use super::memory::available_bytes;
-use super::plan::{BufferId, ElementKind, Tape, TapeError};
+use super::plan::{BufferId, ElementKind, Tape, TapeBuffer, TapeError};
 
 /// Buffers of a tape in host memory, stored as `S`.
 pub struct CpuExecutor<S> {
@@ -55,15 +55,15 @@ impl<S: TwinStorage> CpuExecutor<S> {
     /// [`TapeError::NotGranted`] where it refuses a buffer.
     pub fn new(tape: Tape) -> Result<Self, TapeError> {
         let element_bytes = std::mem::size_of::<S>() as u64;
-        let bytes = tape.buffers.iter().map(|buffer| buffer.elements.saturating_mul(element_bytes)).sum();
+        let of_buffer = |buffer: &TapeBuffer| buffer.host_elements().saturating_mul(element_bytes);
+        let bytes = tape.buffers.iter().map(of_buffer).fold(0, u64::saturating_add);
         if let Some(available) = available_bytes().filter(|&available| available < bytes) {
             return Err(TapeError::OutOfMemory { bytes, available });
         }
         let mut buffers = Vec::with_capacity(tape.buffers.len());
         for buffer in &tape.buffers {
-            // Rounded up like a device buffer, so that the same windows fit.
-            let elements = buffer.elements.max(1).next_multiple_of(4);
-            let refused = || TapeError::NotGranted { name: buffer.name.clone(), bytes: elements * element_bytes };
+            let elements = buffer.host_elements();
+            let refused = || TapeError::NotGranted { name: buffer.name.clone(), bytes: of_buffer(buffer) };
             buffers.push(RefCell::new(match buffer.kind {
                 ElementKind::Real => HostBuffer::Real(zeros(elements).ok_or_else(refused)?),
                 ElementKind::Words => HostBuffer::Words(zeros(elements).ok_or_else(refused)?),
@@ -74,6 +74,15 @@ impl<S: TwinStorage> CpuExecutor<S> {
 
     pub fn tape(&self) -> &Tape {
         &self.tape
+    }
+
+    /// Bytes of host memory that the buffers take, as they are.
+    pub fn allocated_bytes(&self) -> u64 {
+        let bytes = |buffer: &RefCell<HostBuffer<S>>| match &*buffer.borrow() {
+            HostBuffer::Real(values) => std::mem::size_of_val(&values[..]),
+            HostBuffer::Words(words) => std::mem::size_of_val(&words[..]),
+        };
+        self.buffers.iter().map(|buffer| bytes(buffer) as u64).sum()
     }
 
     /// Runs one segment, launch by launch.

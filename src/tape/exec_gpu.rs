@@ -13,9 +13,6 @@ const SUBMIT_FLOPS: u64 = 2_000_000_000;
 /// Launches after which a new submit begins, whatever they compute.
 const SUBMIT_LAUNCHES: usize = 512;
 
-/// The most that is staged for one read; larger buffers are read in turns.
-const READ_BACK_BYTES: u64 = 16 << 20;
-
 /// A tape that cannot be set up or run on a device.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutionError {
@@ -111,17 +108,16 @@ impl GpuExecutor {
         }
 
         // All parameters lie in one uniform buffer, each launch's at its own aligned offset.
-        let alignment = gpu.profile.limits.uniform_alignment.max(16);
-        let mut uniforms: Vec<u8> = Vec::new();
-        let mut placed = Vec::new();
-        for launch in tape.segments.iter().flat_map(|segment| &segment.launches) {
+        let (offsets, uniform_bytes) = tape.launch_parameter_offsets(&gpu.profile.limits);
+        let mut uniforms: Vec<u8> = vec![0; uniform_bytes as usize];
+        let mut placed = Vec::with_capacity(offsets.len());
+        for (launch, offset) in tape.segments.iter().flat_map(|segment| &segment.launches).zip(offsets) {
             let bytes = launch.parameters.device_bytes();
-            placed.push((uniforms.len() as u64, bytes.len().next_multiple_of(16) as u64));
-            uniforms.extend_from_slice(&bytes);
-            uniforms.resize(uniforms.len().next_multiple_of(alignment as usize), 0);
+            placed.push((offset, bytes.len().next_multiple_of(16) as u64));
+            uniforms[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
         }
         let uniform_usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        let uniform_buffer = gpu.allocate("launch parameters", uniforms.len() as u64, uniform_usage).await?;
+        let uniform_buffer = gpu.allocate(Tape::LAUNCH_PARAMETERS, uniform_bytes, uniform_usage).await?;
         gpu.write(&uniform_buffer, 0, &uniforms);
 
         let mut submits = Vec::new();
@@ -168,8 +164,7 @@ impl GpuExecutor {
             submits.push(of_segment);
         }
         gpu.check()?;
-        let largest = tape.buffers.iter().map(super::TapeBuffer::bytes).max().unwrap_or(0);
-        let read_back = ReadBack::new(&gpu, "results", largest.min(READ_BACK_BYTES)).await?;
+        let read_back = ReadBack::new(&gpu, "results", tape.read_back_bytes()).await?;
         Ok(Self { gpu, tape, buffers, submits, read_back })
     }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::allocation::Allocation;
 use super::exec_cpu::CpuExecutor;
 use super::exec_gpu::{ExecutionError, GpuExecutor};
-use super::plan::{BufferId, Tape};
+use super::plan::{BufferId, Category, Tape};
 use crate::gpu::{Gpu, Pending, Pipelines, ReadBack};
 
 /// A tape with something to run it.
@@ -97,6 +98,16 @@ pub enum PendingStatus {
 }
 
 impl StatusReader {
+    /// What a reader of the given buffers makes on a device, once for each of the two turns.
+    pub fn allocations(tape: &Tape, buffers: &[BufferId]) -> [Allocation; 2] {
+        let bytes = Self::staged_bytes(tape, buffers);
+        [(); 2].map(|()| Allocation::on_device("status (read-back)", bytes, Category::ReadBack))
+    }
+
+    fn staged_bytes(tape: &Tape, buffers: &[BufferId]) -> u64 {
+        buffers.iter().map(|&buffer| tape.buffers[buffer].bytes()).sum()
+    }
+
     /// A reader of the given buffers, whose bits come one behind the other.
     ///
     /// # Errors
@@ -104,7 +115,7 @@ impl StatusReader {
     pub async fn new(executor: &Executor, buffers: Vec<BufferId>) -> Result<Self, ExecutionError> {
         let mut staging = Vec::new();
         if let Executor::Gpu(gpu) = executor {
-            let bytes = buffers.iter().map(|&buffer| gpu.tape().buffers[buffer].bytes()).sum();
+            let bytes = Self::staged_bytes(gpu.tape(), &buffers);
             for _ in 0..2 {
                 staging.push(ReadBack::new(gpu.gpu(), "status", bytes).await?);
             }

@@ -2,6 +2,7 @@
 //!
 //! A tape is plain data. It knows kernels only by their descriptors, and nothing of graphs or models.
 
+mod allocation;
 mod arithmetic;
 mod case;
 mod check;
@@ -21,6 +22,7 @@ pub mod rounding;
 mod tensor;
 mod wide_executor;
 
+pub use allocation::Allocation;
 pub use arithmetic::{Plain, Real, Wide};
 pub use case::{Case, Operand, Tolerance, normal, words};
 pub use check::{LaunchFault, check_launch};
@@ -33,7 +35,7 @@ pub use launch::{BufferWindow, Launch};
 pub use memory::available_bytes;
 pub use mutant::{Mutant, MutantKind, Mutants};
 pub use parameters::{AnyParameters, FieldLayout, KernelParameters, kernel_parameters};
-pub use plan::{BufferId, Category, ElementKind, Segment, Tape, TapeBuffer, TapeError};
+pub use plan::{BufferId, Category, ElementKind, Lifetime, Segment, Tape, TapeBuffer, TapeError, Tenant};
 pub use print::print_tape;
 pub use tensor::{Contents, Tensor, stray_id};
 pub use wide_executor::{RunOn, WideExecutor};

@@ -11,13 +11,60 @@ pub enum Category {
     Parameter,
     Gradient,
     OptimizerState,
+    /// What the forward pass computes and the backward pass reads.
     Activation,
+    /// `[.., Tq, Tk]`: scores, weights and their gradients.
     AttentionScores,
+    /// What fused attention keeps of a row of scores: its log-sum-exp and the two numbers that it is made of.
     LogSumExp,
+    /// Logits and their gradients.
     Logits,
-    Input,
+    /// Values that are done with before the pass is over.
     Workspace,
+    /// Tokens and targets.
+    Input,
+    /// Step scalars, losses, norms and flags.
     Control,
+    /// The uniform buffer that holds the parameters of all launches.
+    LaunchParameters,
+    /// Buffers that results are copied into to be read by the host.
+    ReadBack,
+}
+
+impl Category {
+    /// In the order of the ledger.
+    pub const ALL: [Self; 12] = [
+        Self::Parameter,
+        Self::Gradient,
+        Self::OptimizerState,
+        Self::Activation,
+        Self::AttentionScores,
+        Self::LogSumExp,
+        Self::Logits,
+        Self::Workspace,
+        Self::Input,
+        Self::Control,
+        Self::LaunchParameters,
+        Self::ReadBack,
+    ];
+
+    /// As the ledger prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parameter => "parameters",
+            Self::Gradient => "gradients",
+            Self::OptimizerState => "optimizer state",
+            Self::Activation => "activations",
+            Self::AttentionScores => "attention scores",
+            Self::LogSumExp => "log-sum-exp",
+            Self::Logits => "logits",
+            Self::Workspace => "workspace",
+            Self::Input => "input",
+            Self::Control => "control",
+            Self::LaunchParameters => "launch parameters",
+            Self::ReadBack => "read-back",
+        }
+    }
 }
 
 /// What the elements of a buffer are. Both take four bytes on the device.
@@ -39,10 +86,30 @@ pub struct TapeBuffer {
 }
 
 impl TapeBuffer {
-    /// Bytes on the device.
+    /// Bytes on the device; the largest number there is where no u64 counts them.
     pub fn bytes(&self) -> u64 {
-        self.elements * 4
+        self.elements.saturating_mul(4)
     }
+}
+
+/// A value that lives in an allocation, alone or in turn with others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tenant {
+    pub name: String,
+    pub shape: Vec<u64>,
+    pub elements: u64,
+    /// The allocation.
+    pub buffer: BufferId,
+    /// `None` for what lives on between runs.
+    pub lifetime: Option<Lifetime>,
+}
+
+/// First and last launch of a segment that touch a value, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    pub segment: usize,
+    pub first: usize,
+    pub last: usize,
 }
 
 /// A named run of launches: a micro-step, an update, an evaluation.
@@ -57,6 +124,8 @@ pub struct Segment {
 pub struct Tape {
     pub buffers: Vec<TapeBuffer>,
     pub segments: Vec<Segment>,
+    /// Which values live in which buffers, for whoever wants to know; nothing that runs depends on it.
+    pub tenants: Vec<Tenant>,
 }
 
 /// A tape that cannot run as it stands.
@@ -66,6 +135,8 @@ pub enum TapeError {
     Launch { segment: String, index: usize, label: String, fault: super::LaunchFault },
     #[error("there is no segment '{name}'; there are {known}")]
     NoSegment { name: String, known: String },
+    #[error("'{name}' needs a buffer of {bytes} bytes, the device's largest is {limit}")]
+    BufferTooLarge { name: String, bytes: u64, limit: u64 },
     #[error("the run needs {bytes} bytes of memory and {available} are available")]
     OutOfMemory { bytes: u64, available: u64 },
     #[error("buffer '{name}' of {bytes} bytes was not granted")]
@@ -75,6 +146,11 @@ pub enum TapeError {
 }
 
 impl Tape {
+    /// A tape put together by hand, of whose buffers nobody keeps a ledger.
+    pub fn new(buffers: Vec<TapeBuffer>, segments: Vec<Segment>) -> Self {
+        Self { buffers, segments, tenants: Vec::new() }
+    }
+
     /// The segment of that name.
     ///
     /// # Errors
@@ -86,11 +162,17 @@ impl Tape {
         })
     }
 
-    /// Holds every launch against the rules that browsers enforce and native drivers may not.
+    /// Holds every buffer and launch against the rules that browsers enforce and native drivers may not.
     ///
     /// # Errors
-    /// The first fault, with its launch.
+    /// The largest buffer that the device does not make, else the first launch with a fault.
     pub fn check(&self, profile: &crate::gpu::Profile) -> Result<(), TapeError> {
+        let limit = profile.limits.buffer_bytes;
+        if let Some(largest) = self.buffers.iter().max_by_key(|buffer| buffer.bytes())
+            && largest.bytes() > limit
+        {
+            return Err(TapeError::BufferTooLarge { name: largest.name.clone(), bytes: largest.bytes(), limit });
+        }
         for segment in &self.segments {
             for (index, launch) in segment.launches.iter().enumerate() {
                 super::check_launch(launch, &self.buffers, profile).map_err(|fault| TapeError::Launch {

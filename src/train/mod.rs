@@ -7,6 +7,7 @@ pub mod causality;
 pub mod chart;
 pub mod faults;
 pub mod fit;
+pub mod memory;
 pub mod metrics;
 pub mod non_finite;
 pub mod optimizer_state;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::data::tokenizer::TokenKind;
+use crate::graph::Recompute;
 use crate::model::initialisation::{PositionInit, QueryKeyInit};
 use crate::train::attention_choice::AttentionKind;
 use crate::train::settings::Settings;
@@ -118,6 +119,7 @@ fn nano_named(preset: Preset) -> Settings {
         clip: 1.0,
         seed: 1337,
         attention: AttentionKind::Fused.into(),
+        recompute: Recompute::None,
         query_key_init: QueryKeyInit::Gpt2,
         position_init: PositionInit::Gpt2,
         evaluate_every: 250,

@@ -2,7 +2,9 @@
 
 use crate::gpu::Profile;
 use crate::graph::ops::constant;
-use crate::graph::{Reuse, RewriteReport, Rewrites, TapeBuilder, Value, differentiate_from, print_graph, rewrite};
+use crate::graph::{
+    Recompute, Reuse, RewriteReport, Rewrites, TapeBuilder, Value, differentiate_from, print_graph, rewrite,
+};
 use crate::kernel::{accumulate, adamw, gradient_norm};
 use crate::model::causality::{CausalityBuffers, causality_segment};
 use crate::model::config::GptConfig;
@@ -23,6 +25,7 @@ pub struct ProgramSpec {
     /// Micro-batches an optimizer step.
     pub accumulation: usize,
     pub rewrites: Rewrites,
+    pub recompute: Recompute,
     pub optimizer: Optimizer,
 }
 
@@ -77,14 +80,37 @@ pub struct Program {
     pub graph_text: String,
 }
 
+impl ProgramBuffers {
+    /// What tells how a step went: read after each, without a wait.
+    pub fn status(&self) -> Vec<BufferId> {
+        vec![self.loss, self.control, self.flags]
+    }
+
+    /// What tells how an evaluation went.
+    pub fn summaries(&self) -> Vec<BufferId> {
+        vec![self.summary]
+    }
+}
+
 /// Plans a training run for an adapter; `None` for the CPU executor.
 ///
 /// # Errors
 /// A model that does not fit its own context, or a launch that the adapter cannot run.
 pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse) -> Result<Program, ModelError> {
+    let program = plan_program(spec, profile, reuse)?;
+    if let Some(profile) = profile {
+        program.tape.check(profile)?;
+    }
+    Ok(program)
+}
+
+/// As [`build_program`], also where the adapter cannot run it: to know what it would need.
+///
+/// # Errors
+/// A model that does not fit its own context, a size that nobody can count.
+pub fn plan_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse) -> Result<Program, ModelError> {
     let mut tape = TapeBuilder::new(profile.cloned(), reuse);
     let ProgramSpec { config, batch, context_length, .. } = spec;
-    let positions = (batch * context_length) as u64;
     let parameters = parameter_buffers(&mut tape, config, "", Category::Parameter);
     let gradients = parameter_buffers(&mut tape, config, ".gradient", Category::Gradient);
     let first_moments = parameter_buffers(&mut tape, config, ".first_moment", Category::OptimizerState);
@@ -95,6 +121,7 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
     let control = real("control", gradient_norm::control::LENGTH as u64);
     let summary = real("evaluation_summary", 2);
     let flags = tape.persistent("flags", gradient_norm::flags::LENGTH as u64, ElementKind::Words, Category::Control);
+    let positions = &[*batch, *context_length][..];
     let tokens = tape.persistent("tokens", positions, ElementKind::Words, Category::Input);
     let targets = tape.persistent("targets", positions, ElementKind::Words, Category::Input);
 
@@ -129,6 +156,7 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
     if let Some(mean) = views.last() {
         sum(&mut tape, mean.buffer, loss, 1, "loss (accumulate)".into());
     }
+    tape.recompute(spec.recompute);
     let graph_text = print_graph(&gpt.graph, &roots.iter().map(|&(value, _)| value).collect::<Vec<_>>());
 
     // Update.
@@ -178,5 +206,5 @@ pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse
         sample,
         causality,
     };
-    Ok(Program { tape: tape.finish()?, buffers, rewrites, graph_text })
+    Ok(Program { tape: tape.finish_unchecked(), buffers, rewrites, graph_text })
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::atomic::FileError;
 use crate::data::tokenizer::TokenKind;
+use crate::graph::Recompute;
 use crate::model::config::{ConfigError, GptConfig};
 use crate::model::initialisation::{Initialisation, PositionInit, QueryKeyInit};
 use crate::train::attention_choice::AttentionChoice;
@@ -104,6 +105,8 @@ settings! {
     /// where it can be (FILE.star,naive never is)
     [value_name = "naive|fused|FILE.star|builtin:NAME"]
     attention: AttentionChoice,
+    /// What the backward pass computes again instead of keeping it: less memory, more time, the same bits
+    recompute: Recompute,
     /// The initial size of queries and keys
     [long = "qk-init"]
     query_key_init: QueryKeyInit,
@@ -253,6 +256,7 @@ mod tests {
             [
                 "preset",
                 "out",
+                "recompute",
                 "evaluate_every",
                 "evaluation_batches",
                 "log_every",

@@ -44,6 +44,32 @@ pub enum TrainingTextError {
     Changed,
 }
 
+/// The built-in corpus that is asked for, if one is.
+fn named_corpus(settings: &Settings) -> Option<&str> {
+    settings.data.iter().find_map(|data| data.strip_prefix(BUILTIN))
+}
+
+/// Reads or makes the text.
+fn read(settings: &Settings) -> Result<String, TrainingTextError> {
+    match (named_corpus(settings), settings.data.len()) {
+        (_, 0) => Err(TrainingTextError::Nothing),
+        (Some(name), 1) => {
+            let bytes = usize::try_from(settings.corpus_bytes).unwrap_or(usize::MAX);
+            Ok(corpus::find(name)?.generate(settings.seed, bytes))
+        }
+        (Some(_), _) => Err(TrainingTextError::Mixed),
+        (None, _) => Ok(read_files(&settings.data.iter().map(PathBuf::from).collect::<Vec<_>>())?),
+    }
+}
+
+/// How many tokens a model of these settings' text knows.
+///
+/// # Errors
+/// A file that cannot be read or is no UTF-8, an unknown corpus.
+pub fn vocabulary_size(settings: &Settings) -> Result<usize, TrainingTextError> {
+    Ok(Tokenizer::from_text(settings.tokens, &read(settings)?)?.vocabulary_size())
+}
+
 /// What a run trains on.
 pub struct TrainingText {
     pub tokenizer: Tokenizer,
@@ -62,16 +88,8 @@ impl TrainingText {
     /// # Errors
     /// A file that cannot be read or is no UTF-8, an unknown corpus, too little text.
     pub fn load(settings: &Settings) -> Result<Self, TrainingTextError> {
-        let corpus = settings.data.iter().find_map(|data| data.strip_prefix(BUILTIN));
-        let text = match (corpus, settings.data.len()) {
-            (_, 0) => return Err(TrainingTextError::Nothing),
-            (Some(name), 1) => {
-                let bytes = usize::try_from(settings.corpus_bytes).unwrap_or(usize::MAX);
-                corpus::find(name)?.generate(settings.seed, bytes)
-            }
-            (Some(_), _) => return Err(TrainingTextError::Mixed),
-            (None, _) => read_files(&settings.data.iter().map(PathBuf::from).collect::<Vec<_>>())?,
-        };
+        let corpus = named_corpus(settings);
+        let text = read(settings)?;
         let tokenizer = Tokenizer::from_text(settings.tokens, &text)?;
         // A model whose tokenizer cannot be read back would be lost.
         let bytes = tokenizer.json_length();

@@ -105,6 +105,7 @@ pub fn program_spec(settings: &Settings, config: GptConfig) -> ProgramSpec {
         context_length: settings.context_length,
         accumulation: settings.accumulation,
         rewrites: settings.attention.kind.into(),
+        recompute: settings.recompute,
         optimizer: Optimizer {
             beta1: settings.beta1,
             beta2: settings.beta2,
@@ -152,8 +153,8 @@ impl Trainer {
         let mut pipelines = Pipelines::default();
         let executor = Executor::new(gpu, program.tape.clone(), &mut pipelines).await.map_err(at_start)?;
         let buffers = &program.buffers;
-        let status = StatusReader::new(&executor, vec![buffers.loss, buffers.control, buffers.flags]).await;
-        let summaries = StatusReader::new(&executor, vec![buffers.summary]).await;
+        let status = StatusReader::new(&executor, buffers.status()).await;
+        let summaries = StatusReader::new(&executor, buffers.summaries()).await;
         let mut trainer = Self {
             status: status.map_err(at_start)?,
             summaries: summaries.map_err(at_start)?,
@@ -238,6 +239,11 @@ impl Trainer {
             executor.gpu().lose().await;
         }
         Ok(())
+    }
+
+    /// What the run is computed on.
+    pub fn executor(&self) -> &Executor {
+        &self.executor
     }
 
     /// Steps queued so far.

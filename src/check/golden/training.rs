@@ -3,7 +3,7 @@
 use super::model::{config, parameters, words};
 use super::{Findings, Found, GoldenError, GoldenFile, Runs};
 use crate::gpu::Pipelines;
-use crate::graph::{Reuse, Rewrites};
+use crate::graph::{Recompute, Reuse, Rewrites};
 use crate::kernel::gradient_norm;
 use crate::op::Tensors;
 use crate::tape::{Contents, ExecutionError, RunOn, Tensor, WideExecutor};
@@ -47,7 +47,15 @@ pub(super) async fn evaluate(file: &mut GoldenFile, runs: &Runs) -> Result<Findi
     findings.used.extend(config.parameters().into_iter().map(|parameter| parameter.name));
     findings.used.extend(["tokens".into(), "targets".into()]);
     for (form, rewrites) in [("fused", Rewrites::Fused), ("naive", Rewrites::Naive)] {
-        let spec = ProgramSpec { config: config.clone(), batch, context_length, accumulation: 1, rewrites, optimizer };
+        let spec = ProgramSpec {
+            config: config.clone(),
+            batch,
+            context_length,
+            accumulation: 1,
+            rewrites,
+            recompute: Recompute::None,
+            optimizer,
+        };
         let training = Training {
             spec,
             start: start.clone(),

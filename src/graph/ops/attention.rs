@@ -3,6 +3,7 @@
 use super::prelude::*;
 use crate::kernel::attention_shape::{AttentionShape, RowView};
 use crate::kernel::{attention_backward_key_value, attention_backward_query, attention_delta, attention_forward};
+use crate::tape::Category;
 
 /// What an attention computes beside its inputs. Whole kinds of attention are fields here, so that an option which is
 /// not built is refused by its name and never ignored.
@@ -126,6 +127,15 @@ impl Op for Attention {
     fn attributes(&self) -> String {
         format!("scale={}{}", self.spec.scale, if self.spec.causal { " causal" } else { "" })
     }
+
+    fn output_category(&self, output: usize) -> Option<Category> {
+        (output > 0).then_some(Category::LogSumExp)
+    }
+}
+
+/// `[B, H, T]` of a `[B, H, T, D]` view.
+fn shape_rows(view: &View) -> [usize; 3] {
+    [view.shape[0], view.shape[1], view.shape[2]]
 }
 
 /// Inputs whose head width lies without gaps, copied where it does not.
@@ -170,7 +180,9 @@ impl Op for AttentionBackward {
         let [query_gradient, key_gradient, value_gradient] =
             [0, 1, 2].map(|gradient| lowering.output_ordered(node, gradient, &[0, 2, 1, 3]));
         let shape = shape_of(&self.spec, &query, &key);
-        let statistics = lowering.scratch(node, "row_statistics", 2 * softmax_statistics.elements());
+        // A vec4 a query.
+        let rows = [&shape_rows(&query)[..], &[4]].concat();
+        let statistics = lowering.scratch(node, "row_statistics", &rows, Category::LogSumExp);
         lowering.launch(
             node,
             &attention_delta::KERNEL,

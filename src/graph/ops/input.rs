@@ -107,7 +107,7 @@ impl Op for Index {
     /// One line of positions, seen from every other axis with a stride of 0.
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let size = self.shape[self.axis];
-        let buffer = lowering.scratch(node, "positions", size);
+        let buffer = lowering.scratch(node, "positions", &[size], lowering.node(node).category);
         let parameters = fill::Parameters { count: u(size), value: 0.0, step: 1.0 };
         lowering.launch(node, &fill::KERNEL, parameters, &[buffer]);
         let mut line = vec![1; self.shape.len()];

@@ -103,7 +103,8 @@ impl Op for MatMul {
         let mut found = batches(&operands);
         if found.is_none() {
             for (view, name) in operands.iter_mut().zip(["a", "b"]) {
-                let target = View::contiguous(lowering.scratch(node, name, view.elements()), &view.shape);
+                let category = lowering.node(node).category;
+                let target = View::contiguous(lowering.scratch(node, name, &view.shape, category), &view.shape);
                 let label = format!("{} (contiguous)", lowering.node(node).label);
                 lowering.copy(view, &target, &label)?;
                 *view = target;

@@ -1,0 +1,170 @@
+//! What a training run takes: predicted from its plan, without a device, and measured while it runs one step.
+
+use std::sync::Arc;
+
+use super::program::{ProgramSpec, plan_program};
+use super::settings::Settings;
+use super::trainer::{Trainer, TrainerError};
+use crate::gpu::{Gpu, Profile};
+use crate::graph::Reuse;
+use crate::model::config::GptConfig;
+use crate::model::forward::ModelError;
+use crate::tape::{Allocation, Category, Executor, StatusReader, Tape, TapeError};
+
+/// All that a run makes before its first step; nothing is made later.
+#[derive(Clone, Debug)]
+pub struct Footprint {
+    pub tape: Tape,
+    pub allocations: Vec<Allocation>,
+    /// Largest binding and largest buffer of the adapter, in bytes; `None` in host memory.
+    limits: Option<(u64, u64)>,
+    fault: Option<TapeError>,
+}
+
+/// The memory there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryLimit {
+    pub bytes: u64,
+    /// Whose limit it is, as the end of "there are 5 bytes ..".
+    pub source: &'static str,
+}
+
+/// How the buffers of a run can be bound.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Binding {
+    /// Each in one piece.
+    Whole,
+    /// So many in windows: they are larger than a binding may be. The largest has so many bytes.
+    Windows {
+        buffers: usize,
+        largest: u64,
+    },
+    Refused(Refusal),
+}
+
+/// Why a run does not fit.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    #[error(transparent)]
+    Adapter(TapeError),
+    #[error("it needs {bytes} bytes in all and there are {} {}", limit.bytes, limit.source)]
+    Memory { bytes: u64, limit: MemoryLimit },
+    #[error("it needs more bytes than 64 bits count")]
+    Uncountable,
+}
+
+impl Footprint {
+    /// What a run takes on an adapter, or in host memory where that is `None`. Nothing is allocated.
+    ///
+    /// # Errors
+    /// A model that cannot be built at all.
+    pub fn predict(spec: &ProgramSpec, profile: Option<&Profile>) -> Result<Self, ModelError> {
+        let program = plan_program(spec, profile, Reuse::Pooled)?;
+        let fault = profile.and_then(|profile| program.tape.check(profile).err());
+        let mut allocations = program.tape.allocations(profile.map(|profile| &profile.limits));
+        if profile.is_some() {
+            for read in [program.buffers.status(), program.buffers.summaries()] {
+                allocations.extend(StatusReader::allocations(&program.tape, &read));
+            }
+        }
+        let limits = profile.map(|profile| (profile.limits.binding_bytes, profile.limits.buffer_bytes));
+        Ok(Self { tape: program.tape, allocations, limits, fault })
+    }
+
+    /// Bytes of all buffers together; `None` where no u64 counts them.
+    pub fn total(&self) -> Option<u64> {
+        self.allocations.iter().try_fold(0u64, |total, allocation| total.checked_add(allocation.bytes))
+    }
+
+    /// Bytes of the buffers of a category; the largest number there is where no u64 counts them.
+    pub fn bytes(&self, category: Category) -> u64 {
+        let of_category = self.allocations.iter().filter(|allocation| allocation.category == category);
+        of_category.map(|allocation| allocation.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Whether and how it can be bound, with so much memory.
+    pub fn binding(&self, memory: Option<MemoryLimit>) -> Binding {
+        let Some(bytes) = self.total() else { return Binding::Refused(Refusal::Uncountable) };
+        if let Some(fault) = &self.fault {
+            return Binding::Refused(Refusal::Adapter(fault.clone()));
+        }
+        if let Some(limit) = memory.filter(|limit| limit.bytes < bytes) {
+            return Binding::Refused(Refusal::Memory { bytes, limit });
+        }
+        let binding_bytes = self.limits.map_or(u64::MAX, |(binding, _)| binding);
+        let larger = self.tape.buffers.iter().map(|buffer| buffer.bytes()).filter(|&bytes| bytes > binding_bytes);
+        match larger.clone().max() {
+            None => Binding::Whole,
+            Some(largest) => Binding::Windows { buffers: larger.count(), largest },
+        }
+    }
+}
+
+/// The largest context that fits, up to `most`: found by doubling and halving, since what a run needs grows with it.
+/// `None` where not even one token does.
+pub fn largest_context(most: usize, mut fits: impl FnMut(usize) -> bool) -> Option<usize> {
+    let mut fitting = None;
+    let mut failing = most.checked_add(1)?;
+    let mut next = 1;
+    while next < failing && fits(next) {
+        fitting = Some(next);
+        next = next.saturating_mul(2);
+    }
+    failing = failing.min(next);
+    let mut fitting = fitting?;
+    while failing - fitting > 1 {
+        let middle = fitting + (failing - fitting) / 2;
+        if fits(middle) {
+            fitting = middle;
+        } else {
+            failing = middle;
+        }
+    }
+    Some(fitting)
+}
+
+/// What one step of a run was seen to take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// The sizes of all buffers that were made, added up where they are made.
+    pub bytes: u64,
+    /// The mean loss of the step, which tells that it was really run.
+    pub loss: f64,
+}
+
+/// Sets a run up, takes one step on made-up tokens, and says what that took.
+///
+/// # Errors
+/// A run that does not fit, or what the device reported.
+pub async fn measure(gpu: Option<&Arc<Gpu>>, settings: &Settings, config: GptConfig) -> Result<Measured, TrainerError> {
+    let before = gpu.map_or(0, |gpu| gpu.allocated_bytes());
+    let vocabulary_size = config.vocabulary_size;
+    let tokens: Vec<u32> = (0..config.context_length + 1).map(|position| (position % vocabulary_size) as u32).collect();
+    let mut trainer = Trainer::new(gpu, settings, config).await?;
+    let early = trainer.train_step(&tokens).await?;
+    let report = match early {
+        Some(report) => Some(report),
+        None => trainer.next_report().await?,
+    };
+    let bytes = match (gpu, trainer.executor()) {
+        (_, Executor::Cpu(executor)) => executor.allocated_bytes(),
+        (Some(gpu), Executor::Gpu(_)) => gpu.allocated_bytes() - before,
+        (None, Executor::Gpu(executor)) => executor.gpu().allocated_bytes(),
+    };
+    Ok(Measured { bytes, loss: report.map_or(f64::NAN, |report| report.train_loss) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_context_that_fits_is_found_wherever_it_lies() {
+        for most in [1, 2, 7, 64, 1000, 1 << 20] {
+            for limit in [0, 1, 2, 3, 63, 64, 65, 999, 1000, 2896, 1 << 20, usize::MAX] {
+                let found = largest_context(most, |context| context <= limit);
+                assert_eq!(found, Some(limit.min(most)).filter(|&limit| limit > 0), "{most} {limit}");
+            }
+        }
+    }
+}
