@@ -133,11 +133,6 @@ pub struct AttentionPlan {
     gradients: Vec<(String, BufferId)>,
 }
 
-/// Elements of a tensor as a buffer counts them; a size beyond that is refused where the launches are planned.
-fn elements(graph: &Graph, value: Value) -> u64 {
-    graph.ty(value).elements().unwrap_or(u64::MAX / 8)
-}
-
 /// A learned parameter as training begins with it.
 fn initial_values(declared: &ParameterDeclaration, seed: u64, index: usize) -> Vec<f32> {
     let count = declared.shape.iter().product();
@@ -202,7 +197,7 @@ impl AttentionPlan {
 
         let mut builder = TapeBuilder::new(profile.cloned(), reuse);
         let mut persistent = |name: String, value: Value, category: Category| -> BufferId {
-            builder.persistent(name, elements(&graph, value), ElementKind::Real, category)
+            builder.persistent(name, graph.shape(value), ElementKind::Real, category)
         };
         let mut places: HashMap<Value, BufferId> = HashMap::new();
         for (name, &value) in LEAVES.iter().zip(&leaves) {
@@ -268,6 +263,8 @@ fn segments(pass: Pass) -> std::ops::Range<usize> {
 /// Cuts the only segment into three, where the backward pass and where the copies of the results begin.
 fn split(tape: &mut Tape, [backward, results]: [usize; 2]) {
     let Some(mut whole) = tape.segments.pop() else { return };
+    // What one part leaves, another reads.
+    tape.tenants.iter_mut().for_each(|tenant| tenant.lifetime = None);
     let results = whole.launches.split_off(results);
     let backward = whole.launches.split_off(backward);
     tape.segments.push(whole);

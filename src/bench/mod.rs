@@ -1,4 +1,4 @@
-//! The measuring job: work set up to be timed, the timing core, and what the times say.
+//! The measuring job: work set up to be timed, the timing core, and what times and bytes look like.
 
 pub mod attention;
 pub mod compare;

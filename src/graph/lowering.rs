@@ -74,10 +74,10 @@ impl<'a> Lowering<'a> {
             }
         }
         let all = lowering.tape.launches();
-        let placed: Result<Vec<View>, LoweringError> =
+        let views: Result<Vec<View>, LoweringError> =
             roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect();
         tape.set_place(Place::default());
-        Ok((placed?, [before.unwrap_or(all), all]))
+        Ok((views?, [before.unwrap_or(all), all]))
     }
 
     /// Where a root lies in the end: copied where its op could not compute it there, or only as a view with gaps.
