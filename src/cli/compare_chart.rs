@@ -413,6 +413,7 @@ fn printable(text: &str, limit: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::Clock;
     use crate::bench::compare::tests::{comparison, refused_row, row};
     use crate::bench::compare::{Longest, Measured, Outcome, Time};
 
@@ -420,7 +421,7 @@ mod tests {
         let rows = [64, 128, 256, 512, 1024, 2048].map(row).into_iter().chain([4096, 8192].map(refused_row));
         let mut comparison = comparison(rows.collect());
         let refusal = Refusal::Binding { tensor: "scores".into(), bytes: 134_281_744, limit: 128 << 20 };
-        comparison.longest_naive = Some(Longest { context_length: 2896, refusal });
+        comparison.longest_naive = Some(Longest { context_length: 2896, refusal: Some(refusal) });
         comparison
     }
 
@@ -449,7 +450,7 @@ mod tests {
     fn nothing_that_rows_can_hold_breaks_the_picture() {
         let timed = |median: f64, low: f64, high: f64| {
             let mut row = row(64);
-            let time = Time { median, low, high, samples: 1, clock: String::new() };
+            let time = Time { median, low, high, samples: 1, clock: Clock::WallClock };
             row.naive.outcome = Outcome::Measured(Measured { bytes: Some(0), time: Some(time) });
             row
         };

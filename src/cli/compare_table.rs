@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::bench::compare::{Comparison, Crossover, Difference, PredictedBytes, Quantity, Row, Side, closing};
+use crate::bench::Clock;
+use crate::bench::compare::{Comparison, Crossover, Difference, PredictedBytes, Quantity, Row, Side, Time, closing};
 use crate::bench::units;
 
 /// The whole comparison as text, without a newline at its end.
@@ -117,7 +118,16 @@ fn time(text: &mut String, comparison: &Comparison) -> std::fmt::Result {
             time_words(row)
         )?;
     }
+    let mut times = comparison.rows.iter().flat_map(|row| [row.naive.time(), row.fused.time()]).flatten();
+    if times.any(|time| !time.is_confident()) {
+        writeln!(text, "* the least and the most of fewer than six runs, which are too few for an interval")?;
+    }
     Ok(())
+}
+
+/// Marks an interval that is none.
+fn mark(time: &Time) -> &'static str {
+    if time.is_confident() { "" } else { " *" }
 }
 
 /// Who is faster, or who ran at all.
@@ -134,19 +144,28 @@ fn time_words(row: &Row) -> &'static str {
 fn clocks(rows: &[Row]) -> String {
     let mut clocks: Vec<&str> = Vec::new();
     for time in rows.iter().flat_map(|row| [row.naive.time(), row.fused.time()]).flatten() {
-        if !clocks.contains(&time.clock.as_str()) {
-            clocks.push(&time.clock);
+        let words = clock_words(time.clock);
+        if !clocks.contains(&words) {
+            clocks.push(words);
         }
     }
     if clocks.is_empty() { String::new() } else { format!(", by {}", clocks.join(" and ")) }
 }
 
+fn clock_words(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Timestamps => "the adapter's clock",
+        Clock::WallClock => "wall clock",
+    }
+}
+
 fn time_of(side: &Side) -> String {
     let (median, interval) = match (side.refusal(), side.time()) {
         (Some(_), _) => ("refused".into(), String::new()),
-        (None, Some(time)) => {
-            (units::seconds(time.median), format!("{} to {}", units::seconds(time.low), units::seconds(time.high)))
-        }
+        (None, Some(time)) => (
+            units::seconds(time.median),
+            format!("{} to {}{}", units::seconds(time.low), units::seconds(time.high), mark(time)),
+        ),
         (None, None) => ("n/a".into(), String::new()),
     };
     format!("{median:>9}  {interval:<23}")
@@ -193,7 +212,7 @@ fn short(value: f64) -> String {
 mod tests {
     use super::*;
     use crate::bench::compare::tests::{comparison, refused_row, row};
-    use crate::bench::compare::{Measured, Outcome, Time};
+    use crate::bench::compare::{Measured, Outcome};
 
     fn lines_with<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
         text.lines().filter(|line| line.trim_start().starts_with(start)).collect()
@@ -228,7 +247,7 @@ mod tests {
         assert!(text.contains("time: fused is faster from T=1024 on: naive / fused is "), "{text}");
         assert!(text.contains("memory: fused needs less at every length compared: "), "{text}");
         assert!(text.lines().last().unwrap().starts_with("from T=1024 to 2048 naive scores grew 4.0x"), "{text}");
-        assert!(text.contains("with 95% confidence, by wall clock\n"), "{text}");
+        assert!(text.contains("with its 95% confidence interval, by wall clock\n"), "{text}");
     }
 
     #[test]
@@ -243,9 +262,21 @@ mod tests {
     }
 
     #[test]
+    fn an_interval_of_too_few_runs_is_marked() {
+        let mut row = row(64);
+        assert!(!print(&comparison(vec![row.clone()])).contains('*'));
+        if let Outcome::Measured(Measured { time: Some(time), .. }) = &mut row.fused.outcome {
+            time.samples = 5;
+        }
+        let text = print(&comparison(vec![row]));
+        assert!(text.contains(" to 82.3 us     ") && text.contains(" to 523 us *  "), "{text}");
+        assert!(text.contains("\n* the least and the most of fewer than six runs"), "{text}");
+    }
+
+    #[test]
     fn what_is_not_there_is_not_shown_as_zero() {
         let mut without = row(64);
-        let time = Time { median: 0.0, low: 0.0, high: 0.0, samples: 3, clock: "timestamps".into() };
+        let time = Time { median: 0.0, low: 0.0, high: 0.0, samples: 3, clock: Clock::WallClock };
         without.naive.outcome = Outcome::Measured(Measured { bytes: None, time: Some(time) });
         without.naive.predicted = None;
         without.differences.clear();

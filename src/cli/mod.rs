@@ -5,7 +5,9 @@ mod byte_size;
 mod check;
 mod check_leak;
 mod check_report;
+mod compare;
 mod compare_chart;
+mod compare_files;
 mod compare_table;
 mod contexts;
 mod device;
@@ -64,6 +66,8 @@ enum Command {
     Parity(parity::Arguments),
     /// Check an attention file against the closed form, and say what is wrong with it
     Check(check::Arguments),
+    /// Naive and fused attention side by side: memory, time and results at each context length
+    Compare(compare::Arguments),
     /// Run one op on tensors from a file, forward and backward, to compare with NumPy or PyTorch
     Op(op::Arguments),
     /// Write down what a model computes for a text: logits, losses, attention weights, gradients
@@ -108,6 +112,7 @@ pub fn main() -> ExitCode {
             Command::Generate(arguments) => generate::run(arguments).await,
             Command::Parity(arguments) => parity::run(arguments).await,
             Command::Check(arguments) => check::run(arguments).await,
+            Command::Compare(arguments) => compare::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,

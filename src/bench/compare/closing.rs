@@ -38,9 +38,10 @@ fn longest(comparison: &Comparison) -> Option<String> {
     let parts: Vec<String> = forms
         .into_iter()
         .filter_map(|(name, longest)| longest.map(|longest| (name, longest)))
-        .map(|(name, longest)| match longest.context_length {
-            0 => format!("none for {name} ({})", longest.refusal),
-            length => format!("T={length} for {name} (one more, and {})", longest.refusal),
+        .map(|(name, longest)| match (longest.context_length, &longest.refusal) {
+            (length, None) => format!("T={length} and more for {name}"),
+            (0, Some(refusal)) => format!("none for {name} ({refusal})"),
+            (length, Some(refusal)) => format!("T={length} for {name} (one more, and {refusal})"),
         })
         .collect();
     (!parts.is_empty()).then(|| format!("the longest context that fits here: {}", parts.join(", ")))
@@ -132,9 +133,11 @@ mod tests {
         let mut comparison = comparison(vec![row(64)]);
         assert_eq!(longest(&comparison), None);
         let refusal = Refusal::Binding { tensor: "scores".into(), bytes: 134_281_744, limit: 128 << 20 };
-        comparison.longest_naive = Some(Longest { context_length: 2896, refusal });
-        comparison.longest_fused =
-            Some(Longest { context_length: 0, refusal: Refusal::Other("it does not run".into()) });
+        comparison.longest_naive = Some(Longest { context_length: 2896, refusal: Some(refusal) });
+        comparison.longest_fused = Some(Longest { context_length: 1 << 20, refusal: None });
+        assert!(longest(&comparison).unwrap().ends_with("T=1048576 and more for fused"));
+        let refusal = Some(Refusal::Other("it does not run".into()));
+        comparison.longest_fused = Some(Longest { context_length: 0, refusal });
         assert_eq!(
             longest(&comparison).unwrap(),
             "the longest context that fits here: T=2896 for naive (one more, and 'scores' needs 134281744 bytes in one \

@@ -132,11 +132,12 @@ mod tests {
     use super::super::tests::{refused_row, row};
     use super::super::{Measured, Outcome, Time};
     use super::*;
+    use crate::bench::timing::Clock;
 
     /// Rows at 64, 128, .. whose naive time over the fused one is the given ratio, with 5% of noise.
     fn rows(ratios: &[f64]) -> Vec<Row> {
         let time = |median: f64| {
-            let time = Time { median, low: 0.95 * median, high: 1.05 * median, samples: 9, clock: "wall clock".into() };
+            let time = Time { median, low: 0.95 * median, high: 1.05 * median, samples: 9, clock: Clock::WallClock };
             Outcome::Measured(Measured { bytes: None, time: Some(time) })
         };
         let with = |(index, &ratio): (usize, &f64)| {

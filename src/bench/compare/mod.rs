@@ -4,12 +4,14 @@
 mod closing;
 mod crossover;
 mod difference;
+mod forms;
 mod longest;
 mod row;
 
 pub use closing::closing;
 pub use crossover::{Crossover, Quantity};
 pub use difference::{Difference, TOLERANCE, disagreement};
+pub use forms::{Form, Forms};
 pub use longest::Longest;
 pub use row::{Measured, Outcome, PredictedBytes, Refusal, Row, Side, Time, Verdict};
 
@@ -31,7 +33,7 @@ pub struct Comparison {
     /// Seed of the inputs.
     pub seed: u64,
     pub rows: Vec<Row>,
-    /// The longest context that fits here in naive form; `None` where it was not looked for, or has no end in sight.
+    /// The longest context that fits here in naive form; `None` where it was not looked for.
     pub longest_naive: Option<Longest>,
     /// The same of the fused form.
     pub longest_fused: Option<Longest>,
@@ -48,10 +50,11 @@ impl Comparison {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::bench::timing::Clock;
 
     /// Half a percent of noise on a median.
     fn time(median: f64) -> Option<Time> {
-        Some(Time { median, low: 0.995 * median, high: 1.005 * median, samples: 9, clock: "wall clock".into() })
+        Some(Time { median, low: 0.995 * median, high: 1.005 * median, samples: 9, clock: Clock::WallClock })
     }
 
     fn side(predicted: PredictedBytes, seconds: f64) -> Side {

@@ -3,7 +3,12 @@
 use serde::Serialize;
 
 use super::Difference;
+use crate::bench::attention::AttentionJobError;
+use crate::bench::statistics::Summary;
+use crate::bench::timing::{Clock, Timing};
 use crate::bench::units;
+use crate::gpu::GpuError;
+use crate::tape::{ExecutionError, LaunchFault, TapeError};
 
 /// Both forms of attention at one context length.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -52,25 +57,33 @@ pub struct Measured {
     pub time: Option<Time>,
 }
 
-/// A median of repeated runs, in seconds, with its 95% confidence interval.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A median of repeated runs, in seconds, with its confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Time {
     pub median: f64,
     pub low: f64,
     pub high: f64,
-    pub samples: u64,
-    /// The clock, as a reader calls it.
-    pub clock: String,
+    pub samples: usize,
+    pub clock: Clock,
+}
+
+impl From<&Timing> for Time {
+    fn from(timing: &Timing) -> Self {
+        let Summary { samples, median, low, high, .. } = timing.seconds;
+        Self { median, low, high, samples, clock: timing.clock }
+    }
 }
 
 impl Time {
-    /// Whether its numbers can be times; an interval holds its median.
+    /// Whether there were runs enough for an interval at 95%; it is all that was seen if not.
+    pub fn is_confident(&self) -> bool {
+        self.samples >= 6
+    }
+
+    /// Whether its numbers can be times: they are above 0 and the interval holds the median.
     pub fn is_sound(&self) -> bool {
-        self.median.is_finite()
-            && self.median > 0.0
-            && self.low > 0.0
-            && self.low <= self.median
-            && self.median <= self.high
+        let Self { median, low, high, .. } = *self;
+        high.is_finite() && low > 0.0 && low <= median && median <= high
     }
 }
 
@@ -88,7 +101,37 @@ pub enum Refusal {
     Other(String),
 }
 
+impl From<&TapeError> for Refusal {
+    fn from(error: &TapeError) -> Self {
+        match error {
+            TapeError::Launch { fault: LaunchFault::BindingTooLarge { name, bytes, limit, .. }, .. } => {
+                Self::Binding { tensor: name.clone(), bytes: *bytes, limit: *limit }
+            }
+            TapeError::BufferTooLarge { name, bytes, limit } => {
+                Self::Buffer { tensor: name.clone(), bytes: *bytes, limit: *limit }
+            }
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
 impl Refusal {
+    /// What an error refuses of one length, and another length may be granted; `None` for one that ends all.
+    pub fn of(error: &AttentionJobError) -> Option<Self> {
+        match error {
+            AttentionJobError::Tape(error) | AttentionJobError::Execution(ExecutionError::Tape(error)) => {
+                Some(error.into())
+            }
+            AttentionJobError::Execution(ExecutionError::Gpu(
+                error @ (GpuError::OutOfMemory { .. } | GpuError::BufferTooLarge { .. }),
+            )) => Some(Self::Other(error.to_string())),
+            AttentionJobError::Script(_) | AttentionJobError::Graph(_) | AttentionJobError::Lowering(_) => {
+                Some(Self::Other(error.to_string()))
+            }
+            AttentionJobError::Sizes { .. } | AttentionJobError::Execution(_) => None,
+        }
+    }
+
     /// The reason in few words, for a picture.
     pub fn short(&self) -> String {
         match self {
@@ -153,9 +196,9 @@ impl Side {
 }
 
 impl Row {
-    /// Times of naive and fused, where both were measured.
+    /// Times of naive and fused, where both were measured, by one clock.
     pub fn times(&self) -> Option<(&Time, &Time)> {
-        self.naive.time().zip(self.fused.time())
+        self.naive.time().zip(self.fused.time()).filter(|(naive, fused)| naive.clock == fused.clock)
     }
 
     /// Predicted bytes of naive and fused, whether or not they ran.
@@ -214,7 +257,7 @@ mod tests {
         ] {
             let time = |(low, high): (f64, f64)| {
                 let median = (low + high) / 2.0;
-                let time = Time { median, low, high, samples: 5, clock: "wall clock".into() };
+                let time = Time { median, low, high, samples: 5, clock: Clock::WallClock };
                 Outcome::Measured(Measured { bytes: None, time: Some(time) })
             };
             let mut row = row(64);
@@ -223,6 +266,15 @@ mod tests {
             assert_eq!(row.time_verdict(), verdict, "{naive:?} {fused:?}");
             assert_eq!(row.time_ratio().is_some(), verdict.is_some());
         }
+    }
+
+    #[test]
+    fn times_by_two_clocks_are_not_compared() {
+        let mut row = row(64);
+        if let Outcome::Measured(Measured { time: Some(time), .. }) = &mut row.fused.outcome {
+            time.clock = Clock::Timestamps;
+        }
+        assert_eq!((row.time_ratio(), row.time_verdict()), (None, None));
     }
 
     #[test]
