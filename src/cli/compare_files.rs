@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(object["rows"][1]["context_length"], 128);
         assert_eq!(object["rows"][0]["naive"]["outcome"]["measured"]["bytes"], 458_752);
         assert_eq!(object["rows"][1]["differences"][0]["largest"], serde_json::Value::Null);
-        assert!(object["said"][3].as_str().unwrap_or_default().starts_with("from T=64 to 128 "), "{object}");
+        assert!(object["said"][2].as_str().unwrap_or_default().starts_with("from T=64 to 128 "), "{object}");
     }
 
     #[test]

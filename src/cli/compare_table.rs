@@ -99,11 +99,7 @@ fn mismatch(side: &Side) -> Option<(u64, u64)> {
 
 fn time(text: &mut String, comparison: &Comparison) -> std::fmt::Result {
     let clocks = clocks(&comparison.rows);
-    writeln!(
-        text,
-        "TIME, {}: the median, and the interval that holds it with 95% confidence{clocks}",
-        comparison.pass
-    )?;
+    writeln!(text, "TIME, {}: the median of some runs and its 95% confidence interval{clocks}", comparison.pass)?;
     writeln!(text, "{}", heads())?;
     let half = format!("{:>9}  {:<23}", "median", "interval");
     writeln!(text, "{:>7}  {half}  {half}  {:>7}", "T", "fused")?;
@@ -247,7 +243,7 @@ mod tests {
         assert!(text.contains("time: fused is faster from T=1024 on: naive / fused is "), "{text}");
         assert!(text.contains("memory: fused needs less at every length compared: "), "{text}");
         assert!(text.lines().last().unwrap().starts_with("from T=1024 to 2048 naive scores grew 4.0x"), "{text}");
-        assert!(text.contains("with its 95% confidence interval, by wall clock\n"), "{text}");
+        assert!(text.contains("and its 95% confidence interval, by wall clock\n"), "{text}");
     }
 
     #[test]

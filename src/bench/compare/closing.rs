@@ -1,6 +1,6 @@
 //! What a comparison showed, as the sentences that end it.
 
-use super::{Comparison, Refusal, Row, Side};
+use super::{Comparison, Longest, Refusal, Row, Side};
 use crate::bench::units;
 
 /// The sentences below the tables: what was refused, the longest context that fits, and growth, which comes last.
@@ -32,19 +32,21 @@ fn refusals(rows: &[Row]) -> Vec<String> {
     FORMS.iter().filter_map(line).collect()
 }
 
-/// How long a context fits, in both forms.
-fn longest(comparison: &Comparison) -> Option<String> {
+/// How long a context fits, a line a form.
+fn longest(comparison: &Comparison) -> Vec<String> {
     let forms = [("naive", comparison.longest_naive.as_ref()), ("fused", comparison.longest_fused.as_ref())];
-    let parts: Vec<String> = forms
-        .into_iter()
-        .filter_map(|(name, longest)| longest.map(|longest| (name, longest)))
-        .map(|(name, longest)| match (longest.context_length, &longest.refusal) {
-            (length, None) => format!("T={length} and more for {name}"),
-            (0, Some(refusal)) => format!("none for {name} ({refusal})"),
-            (length, Some(refusal)) => format!("T={length} for {name} (one more, and {refusal})"),
+    let line = |(name, longest): (&str, Option<&Longest>)| {
+        let Longest { context_length, refusal } = longest?;
+        let fits = match context_length {
+            0 => format!("no context fits {name} attention here"),
+            length => format!("the longest context that fits {name} attention here is T={length}"),
+        };
+        Some(match refusal {
+            None => format!("{fits}, and perhaps more: nobody looked further"),
+            Some(refusal) => format!("{fits}; at T={} {refusal}", context_length + 1),
         })
-        .collect();
-    (!parts.is_empty()).then(|| format!("the longest context that fits here: {}", parts.join(", ")))
+    };
+    forms.into_iter().filter_map(line).collect()
 }
 
 /// How bytes and time grew between the two longest lengths that both forms ran at.
@@ -54,7 +56,7 @@ fn growth(rows: &[Row]) -> String {
     both.sort_by_key(|row| row.context_length);
     let [.., shorter, longer] = both[..] else {
         return match both.first() {
-            Some(row) => format!("both ran at T={} alone: growth is between two lengths", row.context_length),
+            Some(row) => format!("both ran at T={} alone: growth takes two lengths", row.context_length),
             None => "no length ran in both forms".into(),
         };
     };
@@ -95,7 +97,7 @@ mod tests {
         for (rows, last) in [
             (vec![], "no length ran in both forms"),
             (vec![refused_row(4096)], "no length ran in both forms"),
-            (vec![row(64), refused_row(4096)], "both ran at T=64 alone: growth is between two lengths"),
+            (vec![row(64), refused_row(4096)], "both ran at T=64 alone: growth takes two lengths"),
             (
                 vec![row(64), row(512), row(1024), refused_row(4096)],
                 "from T=512 to 1024 naive scores grew 4.0x, what fused keeps 2.0x; all bytes 3.7x and 2.0x; time 4.0x and \
@@ -131,17 +133,20 @@ mod tests {
     #[test]
     fn the_longest_context_of_each_form_is_named_with_what_ends_it() {
         let mut comparison = comparison(vec![row(64)]);
-        assert_eq!(longest(&comparison), None);
+        assert!(longest(&comparison).is_empty());
         let refusal = Refusal::Binding { tensor: "scores".into(), bytes: 134_281_744, limit: 128 << 20 };
         comparison.longest_naive = Some(Longest { context_length: 2896, refusal: Some(refusal) });
         comparison.longest_fused = Some(Longest { context_length: 1 << 20, refusal: None });
-        assert!(longest(&comparison).unwrap().ends_with("T=1048576 and more for fused"));
-        let refusal = Some(Refusal::Other("it does not run".into()));
-        comparison.longest_fused = Some(Longest { context_length: 0, refusal });
         assert_eq!(
-            longest(&comparison).unwrap(),
-            "the longest context that fits here: T=2896 for naive (one more, and 'scores' needs 134281744 bytes in one \
-             binding, the adapter binds at most 134217728), none for fused (it does not run)"
+            longest(&comparison),
+            [
+                "the longest context that fits naive attention here is T=2896; at T=2897 'scores' needs 134281744 bytes \
+                 in one binding, the adapter binds at most 134217728",
+                "the longest context that fits fused attention here is T=1048576, and perhaps more: nobody looked further",
+            ]
         );
+        let refusal = Some(Refusal::Other("it does not run".into()));
+        comparison.longest_naive = Some(Longest { context_length: 0, refusal });
+        assert_eq!(longest(&comparison)[0], "no context fits naive attention here; at T=1 it does not run");
     }
 }

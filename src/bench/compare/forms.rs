@@ -216,9 +216,10 @@ impl Timed for ByWallClock<'_> {
     }
 }
 
-/// How often to run what took so many seconds the first time: ten times and more if there is time, three times if not.
+/// How often to run what took so many seconds the first time, compiling included: ten times and more, which makes an
+/// interval, but where that took many times the time there is; then three times.
 fn limits(seconds: f64, first: f64) -> Limits {
-    let runs = if first > 0.0 { seconds / first } else { f64::INFINITY };
+    let runs = if first > 0.0 { 4.0 * seconds / first } else { f64::INFINITY };
     let least = (runs as usize).clamp(3, 10);
     Limits { warm_up: 1, least, seconds, ..Limits::default() }
 }
@@ -252,4 +253,99 @@ async fn differences(naive: &AttentionJob, fused: &AttentionJob) -> Result<Vec<D
         differences.push(Difference::of(&tensor, &of_naive, of_fused));
     }
     Ok(differences)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::compare::disagreement;
+    use crate::script::TraceHere;
+    use crate::train::attention_choice::AttentionKind;
+
+    fn forms(tracer: &TraceHere) -> Forms<'_> {
+        Forms {
+            naive: AttentionSubject::reference(AttentionKind::Naive),
+            fused: AttentionSubject::reference(AttentionKind::Fused),
+            batch: 2,
+            heads: 3,
+            head_dim: 8,
+            backward: true,
+            seed: 1,
+            seconds: 0.01,
+            gpu: None,
+            tracer,
+        }
+    }
+
+    fn row(forms: &Forms<'_>, context_length: u64) -> Row {
+        pollster::block_on(forms.compare_at(context_length, &|| false)).unwrap().unwrap()
+    }
+
+    #[test]
+    fn both_forms_take_what_was_predicted_and_agree() {
+        let mut forms = forms(&TraceHere);
+        for (backward, tensors) in [(true, &["output", "dq", "dk", "dv"][..]), (false, &["output"])] {
+            forms.backward = backward;
+            for context_length in [1, 24, 33] {
+                let row = row(&forms, context_length);
+                for side in [&row.naive, &row.fused] {
+                    assert_eq!(side.measured().unwrap().bytes, side.predicted.map(|bytes| bytes.total), "{side:?}");
+                    assert!(side.time().is_some(), "{side:?}");
+                }
+                let compared: Vec<&str> = row.differences.iter().map(|found| found.tensor.as_str()).collect();
+                assert_eq!(compared, tensors);
+                assert_eq!(disagreement(context_length, &row.differences), None);
+                assert!(row.differences.iter().all(|found| found.against > 0.1 || context_length == 1), "{row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn scores_grow_with_the_square_and_what_fused_keeps_with_the_length() {
+        let forms = forms(&TraceHere);
+        let bytes = |context_length| row(&forms, context_length).predicted().unwrap();
+        let ((naive, fused), (longer_naive, longer_fused)) = (bytes(16), bytes(32));
+        // 6 heads in all; scores, weights and a gradient at once.
+        assert!(naive.scores > 0 && naive.scores.is_multiple_of(6 * 16 * 16 * 4), "{naive:?}");
+        assert_eq!((longer_naive.scores, longer_fused.statistics), (4 * naive.scores, 2 * fused.statistics));
+        assert_eq!((naive.statistics, fused.scores), (0, 0));
+        assert!(fused.statistics > 0 && longer_fused.total < 2 * fused.total + 64, "{fused:?}");
+    }
+
+    #[test]
+    fn different_functions_disagree() {
+        let mut forms = forms(&TraceHere);
+        forms.fused = AttentionSubject::of(&"builtin:bugs/no_scale".parse().unwrap()).unwrap();
+        let row = row(&forms, 24);
+        let error = disagreement(24, &row.differences).unwrap();
+        assert!(error.starts_with("naive and fused disagree at T=24: output differs by up to "), "{error}");
+    }
+
+    #[test]
+    fn a_stopped_row_is_none() {
+        let forms = forms(&TraceHere);
+        assert!(pollster::block_on(forms.compare_at(8, &|| true)).unwrap().is_none());
+    }
+
+    #[test]
+    fn memory_goes_to_what_takes_less_and_a_refusal_says_what_was_left() {
+        let forms = forms(&TraceHere);
+        let planned = |form| forms.planned(form, 64).unwrap();
+        let bytes = |planned: &Planned| planned.predicted.unwrap().total;
+        let (mut naive, mut fused) = (planned(Form::Naive), planned(Form::Fused));
+        let mut left = bytes(&fused) + 5;
+        fused.take_from(&mut left);
+        naive.take_from(&mut left);
+        assert!(fused.plan.is_ok());
+        let needed = bytes(&naive);
+        assert_eq!(naive.plan.err(), Some(Refusal::Memory { bytes: needed, available: 5 }));
+        assert_eq!(left, 5);
+    }
+
+    #[test]
+    fn what_is_long_runs_three_times_and_what_is_short_ten_times_at_least() {
+        for (first, least) in [(0.0, 10), (0.1, 10), (2.0, 6), (4.0, 3), (100.0, 3), (f64::NAN, 10)] {
+            assert_eq!(limits(3.0, first).least, least, "{first}");
+        }
+    }
 }
