@@ -1,4 +1,5 @@
-// y[b, i, j] = x[b, i, j] where query i sees key j, `fill` where it does not: x and y are [batches, Tq, Tk].
+// y[r, j] = x[r, j] where the query of row r sees key j, `fill` where it does not: x and y are [rows, Tk], rows of
+// [.., Tq, Tk] from number `first_row` of a matrix on, so that row r is that of query i = (first_row + r) mod Tq.
 //
 // Query i sees key j iff j <= i + Tk - Tq: the last query sees every key, however many keys there are (bottom-right
 // alignment).
@@ -7,7 +8,8 @@
 // held.
 
 struct Params {
-    batches: u32,
+    rows: u32,
+    first_row: u32,
     query_length: u32,
     key_length: u32,
     fill: f32,
@@ -25,14 +27,15 @@ fn main(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    let count = params.batches * params.query_length * params.key_length;
+    let count = params.rows * params.key_length;
     let index = linear_index(workgroup, workgroups, local, WIDTH);
     let first = index * 4u;
     if first >= count {
         return;
     }
     let row = divide(first, params.key_length);
-    var query = row - divide(row, params.query_length) * params.query_length;
+    let place = params.first_row + row;
+    var query = place - divide(place, params.query_length) * params.query_length;
     var key = first - row * params.key_length;
     var queries = vec4<u32>(0u);
     var keys = vec4<u32>(0u);

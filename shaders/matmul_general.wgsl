@@ -1,4 +1,4 @@
-// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n]
+// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n] or what C[b, m, n] held
 //
 // For any strides and sizes. One invocation owns 8 rows x 8 columns of C, all held in registers; the columns of the
 // eight invocations of a workgroup interleave, so that neighbours read and write neighbouring elements:
@@ -29,7 +29,11 @@ fn store_column(start: u32, row: u32, column: u32, upper: vec4<f32>, lower: vec4
     }
     for (var r = 0u; r < min(TILE_ROWS, params.rows - row); r++) {
         let value = select(lower[r & 3u], upper[r & 3u], r < 4u);
-        c[start + (row + r) * params.c_row_stride + column] = value + added;
+        let at = start + (row + r) * params.c_row_stride + column;
+        if params.accumulates != 0u {
+            added = c[at];
+        }
+        c[at] = value + added;
     }
 }
 

@@ -1,4 +1,4 @@
-// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n]
+// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n] or what C[b, m, n] held
 //
 // One invocation owns 8 rows x 4 columns of C, held in registers, and takes four inner steps at a time:
 //
@@ -59,6 +59,10 @@ fn main(
         upper = Tile(added, added, added, added);
     }
     var lower = upper;
+    if params.accumulates != 0u {
+        upper = load_c(at.c, row, column);
+        lower = load_c(at.c, row + 4u, column);
+    }
     for (var k = 0u; k < params.inner; k += 4u) {
         let b_tile = load_b(at.b, column, k);
         upper += b_tile * load_a(at.a, row, k);

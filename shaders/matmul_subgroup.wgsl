@@ -1,4 +1,4 @@
-// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n]
+// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n] or what C[b, m, n] held
 //
 // For adapters that run shaders on the CPU with subgroups of 8: an invocation is a SIMD lane, a load is a loop over the
 // lanes, whatever it loads, and arithmetic is cheap. So A stays in registers, and one load of B, a different vec4 in
@@ -12,7 +12,7 @@
 //                   +-----------------+     +---+
 //
 // A workgroup walks along its span of columns by four, for one chunk of the inner dimension after the other; from the
-// second chunk on C itself carries the sums. Rows and columns past the edge are read at the edge and not stored; inner
+// second chunk on C itself carries the sums, and from the first on where it accumulates. Rows and columns past the edge are read at the edge and not stored; inner
 // steps past the edge are zero in both matrices.
 //
 // Assumes subgroups of exactly 8, and every vec4 of B at a multiple of four elements. The common piece before this file
@@ -167,7 +167,7 @@ fn main(
         }
         for (var column = first_column; column < last_column; column += 4u) {
             var sums = begin(column, lane);
-            if k > 0u {
+            if k > 0u || params.accumulates != 0u {
                 sums = load_c(at.c, row, column);
             }
             sums = multiply_add(sums, at.b, column, k + 0u, lane, a00, a01);

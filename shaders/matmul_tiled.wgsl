@@ -1,4 +1,4 @@
-// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n]
+// C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n] or what C[b, m, n] held
 //
 // The classic design for GPUs: a workgroup of 256 owns 64 rows x 64 columns of C, an invocation 4 x 4 of them in
 // registers. For every 16 inner steps the workgroup brings 64 x 16 of A and 16 x 64 of B into its memory, one vec4 of
@@ -88,7 +88,11 @@ fn main(
         }
         for (var r = 0u; r < 4u; r++) {
             if row + r < params.rows {
-                c[at.c + (row + r) * params.c_row_stride + n] = sums[r][column] + added;
+                let element = at.c + (row + r) * params.c_row_stride + n;
+                if params.accumulates != 0u {
+                    added = c[element];
+                }
+                c[element] = sums[r][column] + added;
             }
         }
     }

@@ -1,12 +1,14 @@
-// y[b, i, :] = softmax over the visible keys j of scale * x[b, i, j]: x and y are [batches, Tq, Tk]; weights of keys
-// that are not visible are 0. Causal: query i sees key j iff j <= i + Tk - Tq (bottom-right alignment). A scaled score
-// at or below -2^126 is not seen either. A visible score that is NaN or +inf makes all weights of its row NaN.
+// y[r, :] = softmax over the visible keys j of scale * x[r, j]: x and y are [rows, Tk], rows of [.., Tq, Tk] from number
+// `first_row` of a matrix on, so that row r is that of query i = (first_row + r) mod Tq. Weights of keys that are not
+// visible are 0. Causal: query i sees key j iff j <= i + Tk - Tq (bottom-right alignment). A scaled score at or below
+// -2^126 is not seen either. A visible score that is NaN or +inf makes all weights of its row NaN.
 //
 // A workgroup owns COLUMNS neighbouring rows, SPLITS invocations share each (see common/split_reduction.wgsl). Only
 // visible keys are read. Three passes: maximum, sum, weights.
 
 struct Params {
-    batches: u32,
+    rows: u32,
+    first_row: u32,
     query_length: u32,
     key_length: u32,
     causal: u32,
@@ -26,8 +28,8 @@ fn main(
     let row = linear_workgroup(workgroup, workgroups) * COLUMNS + local % COLUMNS;
     let first = row * params.key_length;
     // Rows past the end have nothing to read, but meet the others at the barriers.
-    let length = select(0u, params.key_length, row < params.batches * params.query_length);
-    let seen = min(length, visible_keys(row % params.query_length));
+    let length = select(0u, params.key_length, row < params.rows);
+    let seen = min(length, visible_keys((params.first_row + row) % params.query_length));
     let split = local / COLUMNS;
 
     var greatest = MASKED;

@@ -1,11 +1,12 @@
 // dx = scale * y * (dy - sum over the visible keys of y * dy), the gradient of scaled_masked_softmax: y, dy and dx are
-// [batches, Tq, Tk]. dx is 0 where the key is not visible (see common/visible_keys.wgsl).
+// [rows, Tk], rows of [.., Tq, Tk] from number `first_row` of a matrix on. dx is 0 where the key is not visible (see common/visible_keys.wgsl).
 //
 // A workgroup owns COLUMNS neighbouring rows, SPLITS invocations share each (see common/split_reduction.wgsl). Only
 // visible keys are read. Two passes: the sum, then dx.
 
 struct Params {
-    batches: u32,
+    rows: u32,
+    first_row: u32,
     query_length: u32,
     key_length: u32,
     causal: u32,
@@ -26,8 +27,8 @@ fn main(
     let row = linear_workgroup(workgroup, workgroups) * COLUMNS + local % COLUMNS;
     let first = row * params.key_length;
     // Rows past the end have nothing to read, but meet the others at the barriers.
-    let length = select(0u, params.key_length, row < params.batches * params.query_length);
-    let seen = min(length, visible_keys(row % params.query_length));
+    let length = select(0u, params.key_length, row < params.rows);
+    let seen = min(length, visible_keys((params.first_row + row) % params.query_length));
     let split = local / COLUMNS;
 
     var dot = 0.0;

@@ -1,12 +1,13 @@
 // dx = scale * y * (dy - sum over the visible keys of y * dy), the gradient of scaled_masked_softmax: y, dy and dx are
-// [batches, Tq, Tk] (see scaled_masked_softmax_backward.wgsl).
+// [rows, Tk] (see scaled_masked_softmax_backward.wgsl).
 //
 // One invocation owns one row and walks along its visible keys, one vec4 a step, twice: the sum, then dx. Assumes that
 // Tk is a multiple of 4. Hidden keys in the vec4 on the edge of the mask are skipped lane by lane: their dy may be
 // anything.
 
 struct Params {
-    batches: u32,
+    rows: u32,
+    first_row: u32,
     query_length: u32,
     key_length: u32,
     causal: u32,
@@ -27,12 +28,12 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let row = linear_index(workgroup, workgroups, local, WIDTH);
-    if row >= params.batches * params.query_length {
+    if row >= params.rows {
         return;
     }
     let quads = params.key_length / 4u;
     let first = row * quads;
-    let seen = visible_keys(row % params.query_length);
+    let seen = visible_keys((params.first_row + row) % params.query_length);
     let seen_quads = (seen + 3u) / 4u;
     let zero = vec4<f32>(0.0);
     let lanes = vec4<u32>(0u, 1u, 2u, 3u);

@@ -1,4 +1,4 @@
-// y[b, i, :] = softmax over the visible keys j of scale * x[b, i, j]: x and y are [batches, Tq, Tk] (see
+// y[r, :] = softmax over the visible keys j of scale * x[r, j]: x and y are [rows, Tk] (see
 // scaled_masked_softmax.wgsl).
 //
 // One invocation owns one row and walks along its visible keys, one vec4 a step, twice: maximum and sum at once, the
@@ -7,7 +7,8 @@
 // edge of the mask, hidden keys are set to -2^127 as they are read.
 
 struct Params {
-    batches: u32,
+    rows: u32,
+    first_row: u32,
     query_length: u32,
     key_length: u32,
     causal: u32,
@@ -32,12 +33,12 @@ fn main(
     @builtin(local_invocation_index) local: u32,
 ) {
     let row = linear_index(workgroup, workgroups, local, WIDTH);
-    if row >= params.batches * params.query_length {
+    if row >= params.rows {
         return;
     }
     let quads = params.key_length / 4u;
     let first = row * quads;
-    let seen = visible_keys(row % params.query_length);
+    let seen = visible_keys((params.first_row + row) % params.query_length);
     let seen_quads = (seen + 3u) / 4u;
     let zero = vec4<f32>(0.0);
     var maxima = vec4<f32>(MASKED);

@@ -1,6 +1,6 @@
 // y[i] = a[...] where condition[...] is not 0, else b[...]; all three are broadcast to the shape of y.
 //
-// One invocation owns one vec4 of y; `common/broadcast_position.wgsl` says which operands it can read. Nothing is
+// One invocation owns one vec4 of y, which is contiguous from `y_offset` on; `common/broadcast_position.wgsl` says which operands it can read. Nothing is
 // multiplied, so that NaN and infinity of the side that is not taken stay behind. Lanes past `count` keep what they held.
 
 struct Params {
@@ -16,6 +16,7 @@ struct Params {
     condition_offset: u32,
     a_offset: u32,
     b_offset: u32,
+    y_offset: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -48,10 +49,11 @@ fn main(
     let a_values = broadcast_values(a[a_at / 4u], a_at, A_LAYOUT);
     let b_values = broadcast_values(b[b_at / 4u], b_at, B_LAYOUT);
     let result = select(b_values, a_values, holds(conditions));
+    let target_index = params.y_offset / 4u + index;
     if first + 4u <= params.count {
-        y[index] = result;
+        y[target_index] = result;
     } else {
         let lanes = vec4<u32>(first, first + 1u, first + 2u, first + 3u) < vec4<u32>(params.count);
-        y[index] = select(y[index], result, lanes);
+        y[target_index] = select(y[target_index], result, lanes);
     }
 }

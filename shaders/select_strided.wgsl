@@ -1,7 +1,7 @@
 // y[i] = a[...] where condition[...] is not 0, else b[...]; any strides.
 //
-// One invocation owns one element of y, which is contiguous. Its row-major number is taken apart into eight coordinates,
-// and these give the elements of condition, a and b; a stride of 0 broadcasts. Nothing is multiplied, so that NaN and
+// One invocation owns one element of y, which is contiguous from `y_offset` on. Its row-major number is taken apart into
+// eight coordinates, and these give the elements of condition, a and b; a stride of 0 broadcasts. Nothing is multiplied, so that NaN and
 // infinity of the side that is not taken stay behind.
 
 struct Params {
@@ -17,6 +17,7 @@ struct Params {
     condition_offset: u32,
     a_offset: u32,
     b_offset: u32,
+    y_offset: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -67,5 +68,5 @@ fn main(
         inner, params.shape_low, params.condition_strides_low, params.a_strides_low, params.b_strides_low,
     );
     let held = holds(vec4<f32>(condition[walk.places.x]));
-    y[index] = select(b[walk.places.z], a[walk.places.y], held.x);
+    y[params.y_offset + index] = select(b[walk.places.z], a[walk.places.y], held.x);
 }

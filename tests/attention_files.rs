@@ -1,5 +1,5 @@
 //! Attention files on the adapter, in f32, against the CPU executor in f64: the output and the gradients of x, q, k, v and
-//! of every learned parameter, unfused and fused.
+//! of every learned parameter, unfused and fused; and the same where a binding holds less than the scores take.
 
 mod attention_functions;
 mod device;
@@ -27,27 +27,45 @@ const LARGER: [Sizes; 2] = [
     Sizes { batch: 1, length: 40, heads: 1, head_width: 40, layers: 1 },
 ];
 
+/// What a binding holds where the scores of [`IN_WINDOWS`] take 25 KiB and more.
+const BINDING_BYTES: u64 = 16 << 10;
+
+/// Odd sizes, then whole vec4.
+const IN_WINDOWS: [Sizes; 2] = [
+    Sizes { batch: 2, length: 33, heads: 3, head_width: 16, layers: 1 },
+    Sizes { batch: 1, length: 40, heads: 4, head_width: 12, layers: 1 },
+];
+
 fn main() {
     let arguments = Arguments::from_args();
-    let gpu = device::open();
-    let pipelines = Arc::new(Mutex::new(Pipelines::default()));
-    let trial = |function: Function| {
-        let (device, missing, pipelines) = (gpu.clone(), gpu.is_none(), pipelines.clone());
-        let name = format!("{} equals the CPU executor in f64, gradients included", function.script.file);
-        let on_device = move || {
-            let device = device.ok_or("there is no adapter")?;
-            // A trial that failed has left no pipeline half made.
-            let mut pipelines = pipelines.lock().unwrap_or_else(PoisonError::into_inner);
-            compare(&function, &device, &mut pipelines)
-        };
-        Trial::test(name, on_device).with_ignored_flag(missing)
-    };
-    let trials = every().into_iter().map(trial).collect();
+    let limited = device::open().and_then(|mut gpu| {
+        Arc::get_mut(&mut gpu)?.profile.limits.binding_bytes = BINDING_BYTES;
+        Some(gpu)
+    });
+    let whole_sizes: Vec<Sizes> = SMALL.into_iter().chain(LARGER).collect();
+    let mut trials = Vec::new();
+    for (gpu, sizes, what) in [
+        (device::open(), whole_sizes, "equals the CPU executor in f64, gradients included"),
+        (limited, IN_WINDOWS.to_vec(), "does so in windows"),
+    ] {
+        let pipelines = Arc::new(Mutex::new(Pipelines::default()));
+        for function in every() {
+            let (device, missing, pipelines, sizes) = (gpu.clone(), gpu.is_none(), pipelines.clone(), sizes.clone());
+            let name = format!("{} {what}", function.script.file);
+            let on_device = move || {
+                let device = device.ok_or("there is no adapter")?;
+                // A trial that failed has left no pipeline half made.
+                let mut pipelines = pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+                compare(&function, &sizes, &device, &mut pipelines)
+            };
+            trials.push(Trial::test(name, on_device).with_ignored_flag(missing));
+        }
+    }
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-fn compare(function: &Function, gpu: &Arc<Gpu>, pipelines: &mut Pipelines) -> Result<(), Failed> {
-    for sizes in SMALL.iter().chain(&LARGER).filter(|sizes| function.accepts(sizes)) {
+fn compare(function: &Function, sizes: &[Sizes], gpu: &Arc<Gpu>, pipelines: &mut Pipelines) -> Result<(), Failed> {
+    for sizes in sizes.iter().filter(|sizes| function.accepts(sizes)) {
         let written = Differentiated::new(function, sizes, None)?;
         let expected = written.run(None)?;
         for rewrites in [Rewrites::Naive, Rewrites::Fused] {

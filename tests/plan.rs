@@ -3,14 +3,29 @@
 use headlight::gpu::{AdapterKind, Profile, SubgroupSizes};
 use headlight::graph::{Recompute, Reuse, Rewrites};
 use headlight::model::GptConfig;
+use headlight::tape::Category;
+use headlight::train::memory::{Binding, Footprint, MemoryLimit};
 use headlight::train::program::{Optimizer, Program, ProgramSpec, build_program};
 
-fn plan(config: GptConfig, batch: usize, rewrites: Rewrites, profile: &Profile) -> Result<Program, String> {
+fn spec(config: GptConfig, batch: usize, rewrites: Rewrites) -> ProgramSpec {
     let optimizer = Optimizer { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weight_decay: 0.1, clip: 1.0 };
     let context_length = config.context_length;
-    let spec =
-        ProgramSpec { config, batch, context_length, accumulation: 1, rewrites, recompute: Recompute::None, optimizer };
-    build_program(&spec, Some(profile), Reuse::Pooled).map_err(|error| error.to_string())
+    ProgramSpec { config, batch, context_length, accumulation: 1, rewrites, recompute: Recompute::None, optimizer }
+}
+
+fn plan(config: GptConfig, batch: usize, rewrites: Rewrites, profile: &Profile) -> Result<Program, String> {
+    build_program(&spec(config, batch, rewrites), Some(profile), Reuse::Pooled).map_err(|error| error.to_string())
+}
+
+/// What a model of some layers, heads and positions takes, eight wide a head.
+fn predict(
+    (layers, heads, context): (usize, usize, usize),
+    batch: usize,
+    rewrites: Rewrites,
+    profile: &Profile,
+) -> Footprint {
+    let config = GptConfig::new(65, context, layers, heads, 8 * heads).unwrap();
+    Footprint::predict(&spec(config, batch, rewrites), Some(profile)).unwrap()
 }
 
 /// As lavapipe describes itself: subgroups of eight, 128 MiB a binding.
@@ -23,13 +38,121 @@ fn software() -> Profile {
 }
 
 #[test]
-fn naive_scores_of_four_heads_fit_one_binding_up_to_2896_tokens_and_are_refused_with_both_numbers_from_2897() {
-    let config = |context| GptConfig::new(65, context, 1, 4, 32).unwrap();
+fn naive_scores_of_four_heads_are_one_binding_up_to_2896_tokens_and_in_windows_from_2897() {
     for profile in [Profile::webgpu_defaults(), software()] {
-        assert!(plan(config(2896), 1, Rewrites::Naive, &profile).is_ok());
-        let refusal = plan(config(2897), 1, Rewrites::Naive, &profile).err().unwrap();
-        assert!(refusal.contains("134281744") && refusal.contains("134217728"), "{refusal}");
-        assert!(plan(config(2897), 1, Rewrites::Fused, &profile).is_ok(), "fused attention has no scores to hold");
+        let binding = |context, rewrites| predict((1, 4, context), 1, rewrites, &profile).binding(None);
+        assert_eq!(binding(2896, Rewrites::Naive), Binding::Whole);
+        let Binding::Windows { buffers, largest: 134_281_744 } = binding(2897, Rewrites::Naive) else {
+            panic!("{:?}", binding(2897, Rewrites::Naive));
+        };
+        assert!(buffers > 0);
+        assert_eq!(binding(2897, Rewrites::Fused), Binding::Whole, "fused attention has no scores to hold");
+    }
+}
+
+#[test]
+fn scores_that_no_buffer_holds_are_refused_with_both_numbers_and_still_counted() {
+    for (context, bytes) in [(8192, 4_294_967_296u64), (16_384, 17_179_869_184), (1 << 20, 70_368_744_177_664)] {
+        let footprint = predict((1, 16, context), 1, Rewrites::Naive, &software());
+        let largest = footprint.tape.tenants.iter().map(|tenant| tenant.elements * 4).max();
+        assert_eq!(largest, Some(bytes));
+        assert!(footprint.total().unwrap() > bytes);
+        let Binding::Refused(refusal) = footprint.binding(None) else { panic!("{context} fits") };
+        let refusal = refusal.to_string();
+        assert!(refusal.contains(&bytes.to_string()) && refusal.contains("268435456"), "{refusal}");
+    }
+}
+
+#[test]
+fn what_64_bits_do_not_count_is_refused_in_words() {
+    for (batch, expected) in
+        [(1 << 18, "has more bytes than 64 bits count"), (1 << 20, "18446744073709551615 elements")]
+    {
+        let config = GptConfig::new(65, 1 << 20, 1, 16, 16).unwrap();
+        let error = Footprint::predict(&spec(config, batch, Rewrites::Naive), Some(&software())).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn memory_that_there_is_not_refuses_a_run_with_both_numbers() {
+    let footprint = predict((1, 4, 64), 1, Rewrites::Fused, &software());
+    let total = footprint.total().unwrap();
+    let limit = |bytes| Some(MemoryLimit { bytes, source: "by --memory-limit" });
+    assert_eq!(footprint.binding(limit(total)), Binding::Whole);
+    let Binding::Refused(refusal) = footprint.binding(limit(total - 1)) else { panic!("it fits") };
+    assert_eq!(
+        refusal.to_string(),
+        format!("it needs {total} bytes in all and there are {} by --memory-limit", total - 1)
+    );
+}
+
+#[test]
+fn a_layer_keeps_64_mib_of_weights_or_64_kib_of_log_sum_exp_and_doubling_the_context_takes_4_and_2_times_as_much() {
+    let largest = |context, rewrites, part: &str| {
+        let footprint = predict((1, 4, context), 4, rewrites, &software());
+        let tenants = footprint.tape.tenants.iter().filter(|tenant| tenant.name.contains(part));
+        tenants.map(|tenant| tenant.elements * 4).max()
+    };
+    for (context, weights, log_sum_exp) in [(1024, 64 << 20, 64 << 10), (2048, 256 << 20, 128 << 10)] {
+        assert_eq!(largest(context, Rewrites::Naive, "h.0.attn.scaled_masked_softmax"), Some(weights));
+        assert_eq!(largest(context, Rewrites::Fused, "h.0.attn.attention#1"), Some(log_sum_exp));
+    }
+    let footprint = predict((1, 4, 1024), 4, Rewrites::Fused, &software());
+    assert_eq!(footprint.bytes(Category::AttentionScores), 0);
+    let footprint = predict((1, 4, 1024), 4, Rewrites::Naive, &software());
+    assert_eq!(footprint.bytes(Category::LogSumExp), 0);
+}
+
+#[test]
+fn the_ledger_lists_every_value_once_and_no_two_that_share_a_buffer_live_at_the_same_time() {
+    for rewrites in [Rewrites::Naive, Rewrites::Fused] {
+        for recompute in [Recompute::None, Recompute::Attention, Recompute::Block] {
+            let config = GptConfig::new(65, 33, 3, 4, 32).unwrap();
+            let spec = ProgramSpec { recompute, ..spec(config, 2, rewrites) };
+            let footprint = Footprint::predict(&spec, Some(&software())).unwrap();
+            let tape = &footprint.tape;
+            for (segment, content) in tape.segments.iter().enumerate() {
+                for (number, launch) in content.launches.iter().enumerate() {
+                    for window in &launch.operands {
+                        let living = tape.tenants.iter().filter(|tenant| tenant.buffer == window.buffer);
+                        let living = living.filter(|tenant| {
+                            tenant.lifetime.is_none_or(|lifetime| {
+                                lifetime.segment == segment && (lifetime.first..=lifetime.last).contains(&number)
+                            })
+                        });
+                        let names: Vec<&str> = living.map(|tenant| tenant.name.as_str()).collect();
+                        assert_eq!(names.len(), 1, "{}: {names:?}", launch.label);
+                    }
+                }
+            }
+            for tenant in &tape.tenants {
+                assert_eq!(tenant.shape.iter().product::<u64>(), tenant.elements, "{}", tenant.name);
+                assert!(tenant.elements <= tape.buffers[tenant.buffer].elements, "{}", tenant.name);
+            }
+            let by_category: u64 = Category::ALL.iter().map(|&category| footprint.bytes(category)).sum();
+            assert_eq!(footprint.total(), Some(by_category));
+        }
+    }
+}
+
+#[test]
+fn what_is_computed_again_is_not_kept() {
+    let bytes = |rewrites, recompute, category| {
+        let config = GptConfig::new(65, 256, 4, 4, 32).unwrap();
+        let spec = ProgramSpec { recompute, ..spec(config, 1, rewrites) };
+        Footprint::predict(&spec, Some(&software())).unwrap().bytes(category)
+    };
+    let scores = |recompute| bytes(Rewrites::Naive, recompute, Category::AttentionScores);
+    let one = 4 * 256 * 256 * 4;
+    // Kept: the weights of four layers, beside two tensors that are at work. Again: the weights of one layer.
+    assert_eq!(scores(Recompute::None), 6 * one);
+    assert_eq!(scores(Recompute::Attention), 3 * one);
+    assert_eq!(scores(Recompute::Block), 3 * one);
+    for rewrites in [Rewrites::Naive, Rewrites::Fused] {
+        let activations = |recompute| bytes(rewrites, recompute, Category::Activation);
+        assert!(activations(Recompute::Block) * 3 < activations(Recompute::None));
+        assert_eq!(activations(Recompute::Attention), activations(Recompute::None));
     }
 }
 

@@ -1,4 +1,5 @@
-// What the designs of matrix multiplication share: C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n].
+// What the designs of matrix multiplication share: C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n], plus bias[n] or,
+// where it accumulates, plus what C[b, m, n] held.
 //
 // Batch b is number b / batch_inner of the outer and b % batch_inner of the inner batch dimension. Offsets and strides
 // are in elements; elements of a row of C are adjacent.
@@ -24,8 +25,8 @@ struct Params {
     c_inner_stride: u32,
     c_row_stride: u32,
     has_bias: u32,
+    accumulates: u32,
 }
-
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(3) var<storage, read> bias: array<f32>;

@@ -167,13 +167,15 @@ fn write_row(text: &mut String, row: &Row) -> std::fmt::Result {
             }
             Binding::Refused(refusal) => write!(text, "  {attention}: {total} bytes, refused: {refusal}")?,
         }
+        writeln!(text)?;
+        let indent = " ".repeat(attention.chars().count() + 4);
         if let Some(measured) = measured {
-            write!(text, "; a step was run: {measured} bytes were made")?;
+            writeln!(text, "{indent}a step was run: {measured} bytes were made")?;
         }
         if let Some(peak) = peak_resident {
-            write!(text, "; peak resident memory of the whole process {}", units::bytes(*peak))?;
+            let peak = units::bytes(*peak);
+            writeln!(text, "{indent}{peak} resident at most: buffers, program, driver and shader compiler together")?;
         }
-        writeln!(text)?;
     }
     Ok(())
 }

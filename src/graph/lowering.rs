@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::plan::TapeBuilder;
 use super::view::View;
+use super::windows::{Access, Dimension, Part};
 use super::{Dtype, Graph, Node, NodeId, Place, Value};
 use crate::kernel::copy;
 use crate::tape::{BufferId, Category, ElementKind, Kernel, KernelParameters};
@@ -16,9 +17,7 @@ pub const MAXIMUM_RANK: usize = 8;
 pub enum LoweringError {
     #[error("'{label}' is an input without a buffer")]
     Unbound { label: String },
-    #[error(
-        "'{label}' of shape {shape} has more elements than a kernel can count (2^32); a smaller batch or context fits"
-    )]
+    #[error("'{label}' of shape {shape} has more bytes than 64 bits count; a smaller batch or context fits")]
     TooLarge { label: String, shape: String },
     #[error("'{label}' needs {rank} separate dimensions, kernels walk {MAXIMUM_RANK}")]
     Rank { label: String, rank: usize },
@@ -64,7 +63,7 @@ impl<'a> Lowering<'a> {
             let bound = lowering.views.contains_key(&Value { node, output: 0 });
             if needed[node] && !bound {
                 for (output, ty) in described.outputs.iter().enumerate() {
-                    if ty.elements().is_none_or(|elements| elements > u64::from(u32::MAX)) {
+                    if ty.elements().is_none_or(|elements| elements > u64::MAX / 4) {
                         let label = lowering.label(node, output);
                         return Err(LoweringError::TooLarge { label, shape: ty.to_string() });
                     }
@@ -152,23 +151,28 @@ impl<'a> Lowering<'a> {
     /// [`LoweringError::Rank`] where the two have too many dimensions that cannot be walked as one.
     pub fn copy(&mut self, from: &View, to: &View, label: &str) -> Result<(), LoweringError> {
         let (shape, strides) = collapse(&from.shape, &[&from.strides, &to.strides]);
-        let rank = |_| LoweringError::Rank { label: label.into(), rank: shape.len() };
-        let (shape_low, shape_high) = eight(&shape, 1).map_err(rank)?;
-        let (x_strides_low, x_strides_high) = eight(&strides[0], 0).map_err(rank)?;
-        let (y_strides_low, y_strides_high) = eight(&strides[1], 0).map_err(rank)?;
-        let parameters = copy::Parameters {
-            shape_low,
-            shape_high,
-            x_strides_low,
-            x_strides_high,
-            y_strides_low,
-            y_strides_high,
-            count: from.elements() as u32,
-            x_offset: from.offset as u32,
-            y_offset: to.offset as u32,
+        let dimensions = strided_dimensions(&shape, label)?;
+        let accesses = [
+            Access::strided(from.buffer, from.offset, &strides[0]),
+            Access::strided(to.buffer, to.offset, &strides[1]),
+        ];
+        let parameters = |part: &Part| {
+            let (shape_low, shape_high) = part.shape();
+            let (x_strides_low, x_strides_high) = part.strides(0);
+            let (y_strides_low, y_strides_high) = part.strides(1);
+            copy::Parameters {
+                shape_low,
+                shape_high,
+                x_strides_low,
+                x_strides_high,
+                y_strides_low,
+                y_strides_high,
+                count: part.count(),
+                x_offset: part.offset(0),
+                y_offset: part.offset(1),
+            }
         };
-        self.launch_labelled(&copy::KERNEL, parameters, &[from.buffer, to.buffer], label);
-        Ok(())
+        self.launch_parts(&copy::KERNEL, &dimensions, &accesses, parameters, label)
     }
 
     /// A new row-major buffer for an output of a node, or the buffer it was placed in.
@@ -217,27 +221,73 @@ impl<'a> Lowering<'a> {
         self.views.insert(Value { node, output }, view);
     }
 
-    /// Appends a launch for a node.
+    /// Appends a launch for a node, over whole buffers.
+    ///
+    /// # Errors
+    /// [`LoweringError::TooLarge`] where a buffer has more elements than a kernel counts.
     pub fn launch<P: KernelParameters>(
         &mut self,
         node: NodeId,
         kernel: &'static Kernel,
         parameters: P,
         operands: &[BufferId],
-    ) {
-        let label = self.graph.nodes[node].label.clone();
-        self.launch_labelled(kernel, parameters, operands, &label);
+    ) -> Result<(), LoweringError> {
+        self.tape.launch(kernel, parameters, operands, &self.graph.nodes[node].label);
+        Ok(())
     }
 
-    fn launch_labelled<P: KernelParameters>(
+    /// As [`Lowering::launch`], in parts where a buffer is larger than a binding. `parameters` says what the kernel takes
+    /// for a part, which may be the whole.
+    ///
+    /// # Errors
+    /// As [`Lowering::launch`], where the launch cannot be divided.
+    pub fn launch_in_windows<P: KernelParameters>(
+        &mut self,
+        node: NodeId,
+        kernel: &'static Kernel,
+        dimensions: &[Dimension],
+        accesses: &[Access],
+        parameters: impl Fn(&Part) -> P,
+    ) -> Result<(), LoweringError> {
+        self.launch_parts(kernel, dimensions, accesses, parameters, &self.graph.nodes[node].label)
+    }
+
+    fn launch_parts<P: KernelParameters>(
         &mut self,
         kernel: &'static Kernel,
-        parameters: P,
-        operands: &[BufferId],
+        dimensions: &[Dimension],
+        accesses: &[Access],
+        parameters: impl Fn(&Part) -> P,
         label: &str,
-    ) {
-        self.tape.launch(kernel, parameters, operands, label);
+    ) -> Result<(), LoweringError> {
+        let Some(parts) = self.tape.parts(dimensions, accesses) else {
+            let operands: Vec<BufferId> = accesses.iter().map(|access| access.buffer).collect();
+            self.tape.launch(kernel, parameters(&Part::whole(dimensions, accesses)), &operands, label);
+            return Ok(());
+        };
+        for (index, part) in parts.iter().enumerate() {
+            let label = match parts.len() {
+                1 => label.to_string(),
+                count => format!("{label} (window {} of {count})", index + 1),
+            };
+            self.tape.launch_over(kernel, parameters(part), part.bindings(accesses), label);
+        }
+        Ok(())
     }
+}
+
+/// The loops of a kernel that walks up to [`MAXIMUM_RANK`] dimensions by strides.
+///
+/// # Errors
+/// [`LoweringError::Rank`] where there are more.
+pub fn strided_dimensions(shape: &[usize], label: &str) -> Result<Vec<Dimension>, LoweringError> {
+    let rank = shape.len();
+    if rank > MAXIMUM_RANK {
+        return Err(LoweringError::Rank { label: label.into(), rank });
+    }
+    // Whole vec4 along the innermost.
+    let multiple = |dimension: usize| if dimension + 1 == rank { 4 } else { 1 };
+    Ok(shape.iter().enumerate().map(|(dimension, &size)| Dimension::at_multiples(size, multiple(dimension))).collect())
 }
 
 /// Joins neighbouring dimensions that every one of the stride lists walks as one, and drops those of size 1.
@@ -268,19 +318,6 @@ pub fn collapse(shape: &[usize], strides: &[&[usize]]) -> (Vec<usize>, Vec<Vec<u
         }
     }
     (sizes, joined)
-}
-
-/// Up to eight numbers, aligned at the end, the front filled up: the form in which kernels take shapes and strides.
-pub fn eight(values: &[usize], filler: u32) -> Result<([u32; 4], [u32; 4]), ()> {
-    if values.len() > MAXIMUM_RANK {
-        return Err(());
-    }
-    let mut padded = [filler; MAXIMUM_RANK];
-    for (slot, &value) in padded[MAXIMUM_RANK - values.len()..].iter_mut().zip(values) {
-        *slot = u32::try_from(value).map_err(|_| ())?;
-    }
-    let [a, b, c, d, e, f, g, h] = padded;
-    Ok(([a, b, c, d], [e, f, g, h]))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod recompute;
 mod rewrite;
 mod tensor;
 mod view;
+mod windows;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ pub use recompute::Recompute;
 pub use rewrite::{RewriteReport, Rewrites, rewrite};
 pub use tensor::{Dtype, TensorType};
 pub use view::View;
+pub use windows::{Access, Dimension, Part};
 
 pub use crate::kernel::domain::{Defined, Domain, Kinks};
 

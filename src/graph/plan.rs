@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::lowering::{Lowering, LoweringError};
 use super::view::View;
+use super::windows::{self, Access, Dimension, Part};
 use super::{Graph, NodeId, Place, Value};
 use crate::gpu::Profile;
 use crate::tape::{
@@ -151,20 +152,41 @@ impl TapeBuilder {
         operands: &[BufferId],
         label: impl Into<String>,
     ) {
-        let design = self.profile.as_ref().and_then(|profile| kernel.choose(&parameters, profile));
         let windows = operands
             .iter()
-            .map(|&buffer| BufferWindow {
-                buffer,
-                offset: 0,
-                bytes: self.buffer(buffer).bytes().max(4).next_multiple_of(16),
-            })
+            .map(|&buffer| BufferWindow { buffer, offset: 0, bytes: self.binding_bytes(buffer) })
             .collect();
+        self.launch_over(kernel, parameters, windows, label);
+    }
+
+    /// As [`TapeBuilder::launch`], over parts of buffers.
+    pub fn launch_over<P: KernelParameters>(
+        &mut self,
+        kernel: &'static Kernel,
+        parameters: P,
+        windows: Vec<BufferWindow>,
+        label: impl Into<String>,
+    ) {
+        let design = self.profile.as_ref().and_then(|profile| kernel.choose(&parameters, profile));
         let launch = Launch::new(kernel, design, parameters, windows, label);
         let place = self.place;
         if let Some(segment) = self.segments.last_mut() {
             segment.launches.push(Placed { launch, place });
         }
+    }
+
+    /// What the whole of a buffer takes of a binding.
+    fn binding_bytes(&self, buffer: BufferId) -> u64 {
+        self.buffer(buffer).bytes().max(4).checked_next_multiple_of(16).unwrap_or(u64::MAX)
+    }
+
+    /// The parts that a launch must be divided into, so that each operand fits a binding; `None` where it runs over whole
+    /// buffers. What no device allocates is not divided either: it is refused as a whole.
+    pub(super) fn parts(&self, dimensions: &[Dimension], accesses: &[Access]) -> Option<Vec<Part>> {
+        let limits = &self.profile.as_ref()?.limits;
+        let beyond = |bytes: u64| accesses.iter().any(|access| self.binding_bytes(access.buffer) > bytes);
+        let divided = beyond(windows::window_elements(limits) * 4) && !beyond(limits.buffer_bytes.next_multiple_of(16));
+        divided.then(|| windows::divide(dimensions, accesses, limits)).flatten()
     }
 
     fn buffer(&self, buffer: BufferId) -> &TapeBuffer {
@@ -218,9 +240,7 @@ impl TapeBuilder {
     pub fn finish(self) -> Result<Tape, TapeError> {
         let profile = self.profile.clone();
         let tape = self.finish_unchecked();
-        if let Some(profile) = &profile {
-            tape.check(profile)?;
-        }
+        tape.check(profile.as_ref())?;
         Ok(tape)
     }
 

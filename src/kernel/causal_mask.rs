@@ -10,11 +10,14 @@ use crate::tape::{
 pub static KERNEL: Kernel = Kernel::of::<CausalMask>();
 
 crate::kernel_parameters! {
-    /// Operands: `x`, `y`, both `[batches, query_length, key_length]`. Query i sees key j iff
-    /// `j <= i + key_length - query_length` (bottom-right alignment); other elements of y are `fill`:
-    /// [`super::softmax::MASKED`] for scores, 0 for their gradients.
+    /// Operands: `x`, `y`, both `[rows, key_length]`: rows of `[.., query_length, key_length]`, of which the first is that of
+    /// query `first_row` and may lie in the middle of a matrix. Query i sees key j iff `j <= i + key_length - query_length`
+    /// (bottom-right alignment); other elements of y are `fill`: [`super::softmax::MASKED`] for scores, 0 for their
+    /// gradients.
     pub struct Parameters {
-        batches: u32,
+        rows: u32,
+        /// The query of the first row, less than `query_length`.
+        first_row: u32,
         query_length: u32,
         key_length: u32,
         fill: f32,
@@ -23,7 +26,7 @@ crate::kernel_parameters! {
 
 impl Parameters {
     fn count(&self) -> u64 {
-        u64::from(self.batches) * u64::from(self.query_length) * u64::from(self.key_length)
+        u64::from(self.rows) * u64::from(self.key_length)
     }
 }
 
@@ -66,6 +69,12 @@ impl KernelDefinition for CausalMask {
                     "keys > queries",
                 ),
                 Mutant::new(
+                    Mask,
+                    "a group of rows begins at the first query",
+                    "let place = params.first_row + row;",
+                    "let place = row;",
+                ),
+                Mutant::new(
                     Index,
                     "the next matrix continues the rows of the one before",
                     "select(query + 1u, 0u, query + 1u == params.query_length)",
@@ -79,14 +88,13 @@ impl KernelDefinition for CausalMask {
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (x, mut y) = (operands.real(0), operands.real_mut(1));
         let fill = S::narrow(S::Wide::of(parameters.fill));
-        let &Parameters { query_length, key_length, .. } = parameters;
-        for batch in 0..parameters.batches as usize {
-            for query in 0..query_length as usize {
-                let first = (batch * query_length as usize + query) * key_length as usize;
-                for key in 0..key_length as usize {
-                    let visible = key < visible_keys(query, query_length, key_length);
-                    y[first + key] = if visible { x[first + key] } else { fill };
-                }
+        let &Parameters { rows, first_row, query_length, key_length, .. } = parameters;
+        for row in 0..rows as usize {
+            let query = (first_row as usize + row) % query_length as usize;
+            let visible = visible_keys(query, query_length, key_length);
+            for key in 0..key_length as usize {
+                let at = row * key_length as usize + key;
+                y[at] = if key < visible { x[at] } else { fill };
             }
         }
     }
@@ -97,23 +105,30 @@ impl KernelDefinition for CausalMask {
 
     fn cases() -> Vec<Case> {
         let masked = super::softmax::MASKED;
+        // The second half begins in the middle of a matrix: within it, to its end, across its edge.
         [
-            (1, 1, 1, masked),
-            (1, 4, 2, masked),
-            (2, 2, 5, masked),
-            (3, 3, 1, 0.0),
-            (2, 5, 5, 0.0),
-            (3, 7, 3, masked),
-            (2, 16, 16, masked),
-            (1, 33, 64, masked),
-            (2, 65, 65, 0.0),
+            (1, 0, 1, 1, masked),
+            (4, 0, 4, 2, masked),
+            (4, 0, 2, 5, masked),
+            (9, 0, 3, 1, 0.0),
+            (10, 0, 5, 5, 0.0),
+            (21, 0, 7, 3, masked),
+            (32, 0, 16, 16, masked),
+            (33, 0, 33, 64, masked),
+            (130, 0, 65, 65, 0.0),
+            (3, 2, 7, 7, masked),
+            (4, 3, 7, 9, 0.0),
+            (9, 5, 8, 8, masked),
+            (11, 1, 3, 1, masked),
+            (1, 4, 5, 3, masked),
+            (90, 50, 64, 64, 0.0),
         ]
         .into_iter()
-        .map(|(batches, query_length, key_length, fill)| {
-            let parameters = Parameters { batches, query_length, key_length, fill };
+        .map(|(rows, first_row, query_length, key_length, fill)| {
+            let parameters = Parameters { rows, first_row, query_length, key_length, fill };
             let count = parameters.count() as usize;
             Case::new(
-                format!("B={batches} Tq={query_length} Tk={key_length} fill={fill:e} seed=6"),
+                format!("rows={rows} from {first_row} Tq={query_length} Tk={key_length} fill={fill:e} seed=6"),
                 parameters,
                 vec![Operand::Input(normal(6, 0, count, 1.0)), Operand::Output(count)],
                 Tolerance::EXACT,

@@ -1,4 +1,5 @@
-//! Batched matrix multiplication: `C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n]`, plus `bias[n]` where there is one.
+//! Batched matrix multiplication: `C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n]`, plus `bias[n]` where there is one,
+//! or plus what C holds.
 //!
 //! All three matrices are strided views, so that transposed operands, the heads of a packed projection and operands
 //! that every batch shares need no copy.
@@ -24,7 +25,7 @@ mod cases;
 mod designs;
 mod twin;
 
-use crate::tape::rounding::bound_sums;
+use crate::tape::rounding::{bound_sums, of_sum};
 use crate::tape::{Case, Cost, Design, Kernel, KernelDefinition, Operands, Real};
 
 /// The row of [`super::KERNELS`].
@@ -63,6 +64,9 @@ crate::kernel_parameters! {
         c_row_stride: u32,
         /// 1 adds the bias, 0 does not read it.
         has_bias: u32,
+        /// 1 adds the products to what C holds, and no bias: how a sum is continued whose operands no binding holds at
+        /// once. 0 does not read C.
+        accumulates: u32,
     }
 }
 
@@ -90,6 +94,7 @@ impl Parameters {
             c_inner_stride: 0,
             c_row_stride: columns,
             has_bias: 0,
+            accumulates: 0,
         }
     }
 
@@ -120,15 +125,22 @@ impl KernelDefinition for Matmul {
     }
 
     fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
-        bound_sums::<Self>(parameters, operands, u64::from(parameters.inner) + 1, bounds);
+        let terms = u64::from(parameters.inner) + 1;
+        let products = Parameters { accumulates: 0, ..parameters.clone() };
+        bound_sums::<Self>(&products, operands, terms, bounds);
+        if parameters.accumulates != 0 {
+            let c = operands.real(3);
+            for at in twin::rows_of_c(parameters).flat_map(|start| start..start + parameters.columns as usize) {
+                bounds[0][at] += of_sum(terms) * f64::from(c[at].abs());
+            }
+        }
     }
 
     fn cost(parameters: &Parameters) -> Cost {
         let of = |sizes: &[u32]| sizes.iter().fold(1u64, |product, &size| product.saturating_mul(u64::from(size)));
         let Parameters { batches, rows, columns, inner, .. } = *parameters;
-        let elements = of(&[batches, rows, inner])
-            .saturating_add(of(&[batches, inner, columns]))
-            .saturating_add(of(&[batches, rows, columns]));
+        let of_c = of(&[batches, rows, columns]).saturating_mul(if parameters.accumulates == 0 { 1 } else { 2 });
+        let elements = of(&[batches, rows, inner]).saturating_add(of(&[batches, inner, columns])).saturating_add(of_c);
         Cost { flops: of(&[2, batches, rows, columns, inner]), bytes: elements.saturating_mul(4) }
     }
 
@@ -190,6 +202,23 @@ mod tests {
         assert_eq!(multiply(&empty_sum, &[0.0], &[0.0], &[1.0, 2.0], 4), [1.0, 2.0, 1.0, 2.0]);
         assert_eq!(multiply(&Parameters::plain(2, 1, 0), &[0.0], &[0.0], &[0.0], 2), [0.0, 0.0]);
         assert_eq!(multiply(&Parameters::plain(0, 2, 3), &[0.0], &[0.0; 6], &[0.0], 1), [-1.0]);
+    }
+
+    #[test]
+    fn a_sum_that_is_continued_begins_with_what_c_holds_and_not_with_the_bias() {
+        let parameters = Parameters { has_bias: 1, accumulates: 1, ..Parameters::plain(1, 2, 1) };
+        assert_eq!(multiply(&parameters, &[3.0], &[2.0, 10.0], &[7.0, 7.0], 3), [5.0, 29.0, -1.0]);
+    }
+
+    #[test]
+    fn old_contents_of_c_count_in_the_bounds_of_what_is_added_to_and_of_nothing_else() {
+        let buffers = [vec![3.0], vec![2.0, -10.0], vec![0.0], vec![-8.0, 4.0, 100.0]]
+            .map(|values: Vec<f32>| RefCell::new(HostBuffer::Real(values)));
+        let operands = Operands::new(buffers.iter().map(|buffer| (buffer, 0, buffer.borrow().len())).collect());
+        let parameters = Parameters { accumulates: 1, ..Parameters::plain(1, 2, 1) };
+        let mut bounds = [vec![0.0; 3]];
+        Matmul::error_bounds(&parameters, &operands, &mut bounds);
+        assert_eq!(bounds, [vec![of_sum(2) * 6.0 + of_sum(2) * 8.0, of_sum(2) * 30.0 + of_sum(2) * 4.0, 0.0]]);
     }
 
     #[test]

@@ -20,13 +20,16 @@ use crate::tape::{
 pub static KERNEL: Kernel = Kernel::of::<ScaledMaskedSoftmax>();
 
 crate::kernel_parameters! {
-    /// Operands: `x`, `y`, both `[batches, query_length, key_length]` and contiguous. `y = softmax(scale * x)` over the
-    /// keys that a query sees; weights of other keys are 0. With `causal` = 1, query i sees key j iff
+    /// Operands: `x`, `y`, both `[rows, key_length]` and contiguous: rows of `[.., query_length, key_length]`, of which the
+    /// first is that of query `first_row` and may lie in the middle of a matrix. `y = softmax(scale * x)` over the keys
+    /// that a query sees; weights of other keys are 0. With `causal` = 1, query i sees key j iff
     /// `j <= i + key_length - query_length` (bottom-right alignment); with 0, it sees all. A scaled score at or below
     /// [`INVISIBLE`] is not seen either. A visible score that is NaN or +inf makes all weights of its row NaN, as the
     /// same softmax of written masks does.
     pub struct Parameters {
-        batches: u32,
+        rows: u32,
+        /// The query of the first row, less than `query_length`.
+        first_row: u32,
         query_length: u32,
         key_length: u32,
         causal: u32,
@@ -35,19 +38,24 @@ crate::kernel_parameters! {
 }
 
 impl Parameters {
-    pub(super) fn rows(&self) -> u64 {
-        u64::from(self.batches) * u64::from(self.query_length)
+    /// All rows of so many matrices.
+    pub(super) fn whole(matrices: u32, query_length: u32, key_length: u32, causal: u32, scale: f64) -> Self {
+        Self { rows: matrices * query_length, first_row: 0, query_length, key_length, causal, scale }
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.rows() * u64::from(self.key_length)
+        u64::from(self.rows) * u64::from(self.key_length)
     }
 
-    /// Keys that the query of row `row` (of all batches) sees.
+    /// Keys that the query of row `row` sees.
     pub(super) fn seen(&self, row: usize) -> usize {
         match self.causal {
             0 => self.key_length as usize,
-            _ => visible_keys(row % self.query_length as usize, self.query_length, self.key_length),
+            _ => visible_keys(
+                (self.first_row as usize + row) % self.query_length as usize,
+                self.query_length,
+                self.key_length,
+            ),
         }
     }
 
@@ -61,20 +69,24 @@ impl Parameters {
     }
 }
 
+/// A mutant of this kernel and its gradient.
+pub(super) const BEGINS_AT_THE_FIRST_QUERY: Mutant = Mutant::new(
+    Mask,
+    "a group of rows begins at the first query",
+    "visible_keys((params.first_row + row) % params.query_length)",
+    "visible_keys(row % params.query_length)",
+);
+
 /// Mutants of `scaled_masked_softmax.wgsl`, however many invocations share a result.
 const BOTH_MUTANTS: &[Mutant] = &[
     Mutant::new(
         Index,
-        "the rows of the next batch continue those of the one before",
-        "visible_keys(row % params.query_length)",
-        "visible_keys(row)",
+        "the rows of the next matrix continue those of the one before",
+        "visible_keys((params.first_row + row) % params.query_length)",
+        "visible_keys(params.first_row + row)",
     ),
-    Mutant::new(
-        Tile,
-        "a row past the end is written",
-        "row < params.batches * params.query_length",
-        "row <= params.batches * params.query_length",
-    ),
+    BEGINS_AT_THE_FIRST_QUERY,
+    Mutant::new(Tile, "a row past the end is written", "row < params.rows", "row <= params.rows"),
     Mutant::new(
         Mask,
         "a query does not see its own position",
@@ -142,7 +154,7 @@ const SERIAL: Design<Parameters> = Design {
 };
 
 pub(super) fn workgroups(sharing: Sharing, parameters: &Parameters) -> [u64; 3] {
-    split_reduction::workgroups(sharing, parameters.rows(), parameters.key_length, 1)
+    split_reduction::workgroups(sharing, parameters.rows.into(), parameters.key_length, 1)
 }
 
 pub struct ScaledMaskedSoftmax;
@@ -164,7 +176,7 @@ impl KernelDefinition for ScaledMaskedSoftmax {
                 supports: Parameters::in_fours,
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
-                workgroups: |parameters| [parameters.rows().div_ceil(8), 1, 1],
+                workgroups: |parameters| [u64::from(parameters.rows).div_ceil(8), 1, 1],
                 mutants: &[&[
                     Mutant::new(
                         Index,
@@ -172,6 +184,7 @@ impl KernelDefinition for ScaledMaskedSoftmax {
                         "let first = row * quads;",
                         "let first = row * params.key_length;",
                     ),
+                    BEGINS_AT_THE_FIRST_QUERY,
                     Mutant::new(
                         Accumulator,
                         "each vec4 of weights replaces those before",
@@ -181,8 +194,8 @@ impl KernelDefinition for ScaledMaskedSoftmax {
                     Mutant::new(
                         Tile,
                         "a row past the end is written",
-                        "if row >= params.batches * params.query_length {",
-                        "if row > params.batches * params.query_length {",
+                        "if row >= params.rows {",
+                        "if row > params.rows {",
                     ),
                     Mutant::new(
                         Mask,
@@ -225,7 +238,7 @@ impl KernelDefinition for ScaledMaskedSoftmax {
         let key_length = parameters.key_length as usize;
         let (scale, zero) = (S::Wide::of(parameters.scale), S::Wide::of(0.0));
         let mut weights = vec![zero; key_length];
-        for row in 0..parameters.rows() as usize {
+        for row in 0..parameters.rows as usize {
             let all = row * key_length..(row + 1) * key_length;
             let seen = parameters.seen(row);
             let scores = x[all.clone()][..seen].iter().map(|x| scale * x.wide());
@@ -249,7 +262,7 @@ impl KernelDefinition for ScaledMaskedSoftmax {
     fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
         let x = operands.real(0);
         let key_length = parameters.key_length as usize;
-        for row in 0..parameters.rows() as usize {
+        for row in 0..parameters.rows as usize {
             let scores: Vec<f64> =
                 x[row * key_length..][..parameters.seen(row)].iter().map(|x| parameters.scale * x.wide()).collect();
             // Scale and product are rounded.
@@ -267,18 +280,18 @@ impl KernelDefinition for ScaledMaskedSoftmax {
         let mut cases: Vec<Case> = shapes().into_iter().map(|parameters| case(parameters, Scores::Shifted)).collect();
         for scores in [Scores::Masked, Scores::NearMinus30000, Scores::NearMinus1e30, Scores::Wide] {
             for (query_length, key_length) in [(12, 12), (9, 5), (3, 66)] {
-                let parameters = Parameters { batches: 2, query_length, key_length, causal: 1, scale: 1.0 };
+                let parameters = Parameters::whole(2, query_length, key_length, 1, 1.0);
                 cases.push(case(parameters, scores));
             }
         }
         for (query_length, key_length, causal, scale) in
             [(20, 20, 1, 0.5), (18, 25, 1, -1.0), (25, 18, 1, 1.0), (18, 68, 0, 0.5)]
         {
-            let parameters = Parameters { batches: 2, query_length, key_length, causal, scale };
+            let parameters = Parameters::whole(2, query_length, key_length, causal, scale);
             cases.push(case(parameters, Scores::WithNan).with_nan());
         }
         // Twice the largest f32.
-        let parameters = Parameters { batches: 1, query_length: 3, key_length: 4, causal: 1, scale: 2.0 };
+        let parameters = Parameters::whole(1, 3, 4, 1, 2.0);
         let mut overflowing = case(parameters, Scores::Shifted).with_nan();
         if let Operand::Input(x) = &mut overflowing.operands[0] {
             (x[4], x[5], x[11]) = (-f32::MAX, f32::MAX, -f32::MAX);
@@ -307,7 +320,22 @@ pub(super) fn shapes() -> Vec<Parameters> {
         (1, 5, 132, 2.0),
     ] {
         for causal in [1, 0] {
-            shapes.push(Parameters { batches, query_length, key_length, causal, scale });
+            shapes.push(Parameters::whole(batches, query_length, key_length, causal, scale));
+        }
+    }
+    // Groups that begin in the middle of a matrix: within it, to its end, across its edge and over whole ones.
+    for (rows, first_row, query_length, key_length) in [
+        (3, 2, 7, 7),
+        (4, 3, 7, 8),
+        (9, 5, 8, 8),
+        (40, 63, 64, 64),
+        (11, 1, 3, 12),
+        (1, 4, 5, 3),
+        (13, 6, 9, 5),
+        (70, 9, 33, 68),
+    ] {
+        for causal in [1, 0] {
+            shapes.push(Parameters { rows, first_row, query_length, key_length, causal, scale: 0.5 });
         }
     }
     shapes
@@ -315,12 +343,12 @@ pub(super) fn shapes() -> Vec<Parameters> {
 
 /// Sizes, mask and scale for a case's name.
 pub(super) fn describe(parameters: &Parameters) -> String {
-    let Parameters { batches, query_length, key_length, causal, scale } = parameters;
-    format!("B={batches} Tq={query_length} Tk={key_length} causal={causal} scale={scale}")
+    let Parameters { rows, first_row, query_length, key_length, causal, scale } = parameters;
+    format!("rows={rows} from {first_row} Tq={query_length} Tk={key_length} causal={causal} scale={scale}")
 }
 
 fn case(parameters: Parameters, scores: Scores) -> Case {
-    let x = scores.values(parameters.rows() as usize, parameters.key_length as usize);
+    let x = scores.values(parameters.rows as usize, parameters.key_length as usize);
     let count = x.len();
     Case::new(
         format!("{} scores={scores:?} seed=9", describe(&parameters)),
@@ -338,7 +366,7 @@ mod tests {
     #[test]
     fn rows_see_only_their_keys_and_rows_that_see_none_are_zero() {
         let x: Vec<f64> = (0..8).map(|key| f64::from(key % 2) * 3.0_f64.ln() * 2.0).collect();
-        let parameters = Parameters { batches: 1, query_length: 4, key_length: 2, causal: 1, scale: 0.5 };
+        let parameters = Parameters::whole(1, 4, 2, 1, 0.5);
         let y = run_twin::<ScaledMaskedSoftmax>(&parameters, &[x.clone(), vec![f64::NAN; 8]]).remove(1);
         for (found, expected) in y.iter().zip([0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.25, 0.75]) {
             assert!((found - expected).abs() < 1e-12, "{y:?}");
@@ -361,7 +389,7 @@ mod tests {
             ([-infinity, 0.0, -infinity, 0.0], [false, false]),
             ([largest, 0.0, 0.0, 0.0], [false, false]),
         ] {
-            let parameters = Parameters { batches: 1, query_length: 2, key_length: 2, causal: 1, scale: 2.0 };
+            let parameters = Parameters::whole(1, 2, 2, 1, 2.0);
             let y = run_twin::<ScaledMaskedSoftmax>(&parameters, &[x.to_vec(), vec![f64::NAN; 4]]).remove(1);
             for (row, broken) in y.chunks(2).zip(broken) {
                 assert!(row.iter().all(|weight| weight.is_nan() == broken), "{x:?}: {y:?}");
@@ -370,8 +398,16 @@ mod tests {
     }
 
     #[test]
+    fn rows_from_the_middle_of_a_matrix_see_what_their_queries_see() {
+        let parameters = Parameters { rows: 3, first_row: 1, ..Parameters::whole(1, 3, 3, 1, 1.0) };
+        let y = run_twin::<ScaledMaskedSoftmax>(&parameters, &[vec![0.0; 9], vec![f64::NAN; 9]]).remove(1);
+        let third = 1.0 / 3.0;
+        assert_eq!(y, [0.5, 0.5, 0.0, third, third, third, 1.0, 0.0, 0.0]);
+    }
+
+    #[test]
     fn with_more_keys_than_queries_the_last_query_sees_all() {
-        let parameters = Parameters { batches: 1, query_length: 2, key_length: 5, causal: 1, scale: 1.0 };
+        let parameters = Parameters::whole(1, 2, 5, 1, 1.0);
         let y = run_twin::<ScaledMaskedSoftmax>(&parameters, &[vec![0.0; 10], vec![f64::NAN; 10]]).remove(1);
         assert_eq!(y, [0.25, 0.25, 0.25, 0.25, 0.0, 0.2, 0.2, 0.2, 0.2, 0.2]);
     }

@@ -1,7 +1,7 @@
 //! The gradient of scale, causal mask and softmax in one.
 
 use super::piece;
-use super::scaled_masked_softmax::{describe, shapes, workgroups};
+use super::scaled_masked_softmax::{BEGINS_AT_THE_FIRST_QUERY, describe, shapes, workgroups};
 use super::split_reduction::{self, Sharing};
 use crate::gpu::AdapterKind;
 use crate::tape::MutantKind::{Accumulator, Formula, Index, Mask, Tile};
@@ -13,7 +13,7 @@ use crate::tape::{
 pub use super::scaled_masked_softmax::Parameters;
 
 /// The row of [`super::KERNELS`]. Operands: `y` (the weights of the forward kernel), `dy`, `dx`, all
-/// `[batches, query_length, key_length]` and contiguous; parameters as forward. Of keys that a query does not see,
+/// `[rows, key_length]` and contiguous; parameters as forward. Of keys that a query does not see,
 /// neither y nor dy is read, and dx is 0.
 pub static KERNEL: Kernel = Kernel::of::<ScaledMaskedSoftmaxBackward>();
 
@@ -25,12 +25,8 @@ const BOTH_MUTANTS: &[Mutant] = &[
         "let first = row * params.key_length;",
         "let first = row * params.query_length;",
     ),
-    Mutant::new(
-        Tile,
-        "a row past the end is written",
-        "row < params.batches * params.query_length",
-        "row <= params.batches * params.query_length",
-    ),
+    Mutant::new(Tile, "a row past the end is written", "row < params.rows", "row <= params.rows"),
+    BEGINS_AT_THE_FIRST_QUERY,
     Mutant::new(
         Mask,
         "the mask is aligned top-left",
@@ -98,7 +94,7 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
                 supports: Parameters::in_fours,
                 constants: |_| Vec::new(),
                 generated: |_| String::new(),
-                workgroups: |parameters| [parameters.rows().div_ceil(8), 1, 1],
+                workgroups: |parameters| [u64::from(parameters.rows).div_ceil(8), 1, 1],
                 mutants: &[&[
                     Mutant::new(
                         Index,
@@ -106,6 +102,7 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
                         "let first = row * quads;",
                         "let first = row * params.key_length;",
                     ),
+                    BEGINS_AT_THE_FIRST_QUERY,
                     Mutant::new(
                         Accumulator,
                         "each vec4 of products replaces those before",
@@ -115,8 +112,8 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
                     Mutant::new(
                         Tile,
                         "a row past the end is written",
-                        "if row >= params.batches * params.query_length {",
-                        "if row > params.batches * params.query_length {",
+                        "if row >= params.rows {",
+                        "if row > params.rows {",
                     ),
                     Mutant::new(
                         Mask,
@@ -147,7 +144,7 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
     fn twin<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
         let (y, dy, mut dx) = (operands.real(0), operands.real(1), operands.real_mut(2));
         let (key_length, scale) = (parameters.key_length as usize, S::Wide::of(parameters.scale));
-        for row in 0..parameters.rows() as usize {
+        for row in 0..parameters.rows as usize {
             let all = row * key_length..(row + 1) * key_length;
             let seen = parameters.seen(row);
             let pairs = y[all.clone()].iter().zip(&dy[all.clone()]).take(seen);
@@ -165,7 +162,7 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
         let (y, dy) = (operands.real(0), operands.real(1));
         let key_length = parameters.key_length as usize;
         let of_sum = of_sum(parameters.key_length.into());
-        for row in 0..parameters.rows() as usize {
+        for row in 0..parameters.rows as usize {
             let seen = row * key_length..row * key_length + parameters.seen(row);
             let pairs = y[seen.clone()].iter().zip(&dy[seen.clone()]).map(|(y, dy)| (y.wide().abs(), dy.wide().abs()));
             let dot: f64 = pairs.clone().map(|(y, dy)| y * dy).sum();
@@ -183,7 +180,7 @@ impl KernelDefinition for ScaledMaskedSoftmaxBackward {
     fn cases() -> Vec<Case> {
         let mut cases: Vec<Case> = shapes().into_iter().map(case).collect();
         for (query_length, key_length, causal) in [(12, 12, 1), (9, 33, 1), (7, 4, 1), (5, 68, 0)] {
-            let parameters = Parameters { batches: 2, query_length, key_length, causal, scale: 0.5 };
+            let parameters = Parameters::whole(2, query_length, key_length, causal, 0.5);
             cases.push(case_with_nan(case(parameters), key_length));
         }
         cases
@@ -225,7 +222,7 @@ mod tests {
     #[test]
     fn it_is_the_derivative_of_the_forward_twin() {
         for (batches, query_length, key_length, causal) in [(2, 3, 3, 1), (1, 4, 2, 1), (1, 2, 5, 1), (1, 2, 3, 0)] {
-            let parameters = Parameters { batches, query_length, key_length, causal, scale: 0.4 };
+            let parameters = Parameters::whole(batches, query_length, key_length, causal, 0.4);
             let count = parameters.count();
             let x: Vec<f64> = (0..count).map(|index| (index * 11 % 7) as f64 * 0.5 - 1.0).collect();
             let dy: Vec<f64> = (0..count).map(|index| (index * 5 % 9) as f64 * 0.25 - 1.0).collect();

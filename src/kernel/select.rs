@@ -14,8 +14,8 @@ pub static KERNEL: Kernel = Kernel::of::<Select>();
 
 crate::kernel_parameters! {
     /// Operands: `condition`, `a`, `b`, `y`. The shape is that of y, outermost dimension first, unused leading dimensions
-    /// of size 1; `count` is its number of elements. A stride of 0 broadcasts; y is contiguous. A condition holds unless it
-    /// is 0. What is not taken may be anything, NaN and infinity too.
+    /// of size 1; `count` is its number of elements. A stride of 0 broadcasts; y is contiguous from `y_offset` on. A
+    /// condition holds unless it is 0. What is not taken may be anything, NaN and infinity too.
     pub struct Parameters {
         shape_low: vec4u,
         shape_high: vec4u,
@@ -29,6 +29,7 @@ crate::kernel_parameters! {
         condition_offset: u32,
         a_offset: u32,
         b_offset: u32,
+        y_offset: u32,
     }
 }
 
@@ -78,7 +79,11 @@ impl KernelDefinition for Select {
                     let [condition, a, b] = parameters
                         .sources()
                         .map(|(strides, offset)| broadcast::layout(&parameters.shape(), &strides, offset));
-                    condition.and(a).and(b).map(drop)
+                    condition.and(a).and(b)?;
+                    match parameters.y_offset.is_multiple_of(4) {
+                        true => Ok(()),
+                        false => Err(format!("writes whole vec4, y starts at {}", parameters.y_offset)),
+                    }
                 },
                 constants: |parameters| {
                     // Where `supports` refuses, the text must still stand on its own.
@@ -121,6 +126,7 @@ impl KernelDefinition for Select {
                             "params.b_offset + broadcast_position",
                             "broadcast_position",
                         ),
+                        Mutant::new(Index, "y's offset is forgotten", "params.y_offset / 4u + index", "index"),
                         Mutant::new(
                             Index,
                             "a and b are exchanged",
@@ -168,6 +174,7 @@ impl KernelDefinition for Select {
                             "params.condition_strides_high, params.a_strides_high,",
                             "params.a_strides_high, params.a_strides_high,",
                         ),
+                        Mutant::new(Index, "y's offset is forgotten", "y[params.y_offset + index]", "y[index]"),
                         Mutant::new(
                             Index,
                             "the outer dimensions are forgotten",
@@ -192,7 +199,7 @@ impl KernelDefinition for Select {
         let mut y = operands.real_mut(3);
         let (strides, offsets) =
             (parameters.sources().map(|(strides, _)| strides), parameters.sources().map(|(_, o)| o));
-        let mut next = 0;
+        let mut next = parameters.y_offset as usize;
         strides::for_each_run(&parameters.shape(), strides, offsets, |[condition_at, a_at, b_at], length, steps| {
             for (i, y) in y[next..next + length].iter_mut().enumerate() {
                 let holds = condition[condition_at + i * steps[0]].wide() != S::Wide::of(0.0);
@@ -234,7 +241,11 @@ impl KernelDefinition for Select {
             ),
             (&[12, 64, 64], [&[0, 64, 1], &[4096, 64, 1], &[0, 0, 0]], [0, 0, 0]),
         ] {
-            cases.push(case(shape, strides, offsets));
+            cases.push(case(shape, strides, offsets, 0));
+        }
+        for y_offset in [8, 5] {
+            cases.push(case(&[3, 37], [&[37, 1], &[37, 1], &[0, 0]], [0, 4, 1], y_offset));
+            cases.push(case(&[3, 8], [&[0, 1], &[8, 1], &[0, 0]], [0, 4, 1], y_offset));
         }
         for count in [1, 7, 64, 261] {
             cases.push(poisoned_case(count));
@@ -274,15 +285,16 @@ fn parameters(shape: &[u32], strides: [&[u32]; 3], [condition_offset, a_offset, 
         condition_offset,
         a_offset,
         b_offset,
+        y_offset: 0,
     }
 }
 
-fn case(shape: &[u32], strides: [&[u32]; 3], offsets: [u32; 3]) -> Case {
+fn case(shape: &[u32], strides: [&[u32]; 3], offsets: [u32; 3], y_offset: u32) -> Case {
     let [condition, a, b] = strides;
-    let name = format!("shape={shape:?} strides={condition:?},{a:?},{b:?} offsets={offsets:?} seed=17");
+    let name = format!("shape={shape:?} strides={condition:?},{a:?},{b:?} offsets={offsets:?},{y_offset} seed=17");
     let extent = |operand: usize| strides::extent(shape, strides[operand], offsets[operand]);
-    let parameters = parameters(shape, strides, offsets);
-    let count = parameters.count as usize;
+    let parameters = Parameters { y_offset, ..parameters(shape, strides, offsets) };
+    let end = (y_offset + parameters.count) as usize;
     Case::new(
         name,
         parameters,
@@ -290,7 +302,7 @@ fn case(shape: &[u32], strides: [&[u32]; 3], offsets: [u32; 3]) -> Case {
             Operand::Input(conditions(extent(0))),
             Operand::Input(normal(17, 1, extent(1), 1.0)),
             Operand::Input(normal(17, 2, extent(2), 1.0)),
-            Operand::Output(count),
+            Operand::Output(end),
         ],
         Tolerance::EXACT,
     )

@@ -17,6 +17,8 @@ pub enum LaunchFault {
     Misaligned { operand: usize, offset: u64, alignment: u64 },
     #[error("operand {operand} ('{name}') binds {bytes} bytes, the device's limit is {limit}")]
     BindingTooLarge { operand: usize, name: String, bytes: u64, limit: u64 },
+    #[error("operand {operand} ('{name}') has {elements} elements, kernels count to {}", u32::MAX)]
+    TooManyElements { operand: usize, name: String, elements: u64 },
     #[error("operands {first} and {second} overlap in '{name}' and one of them is written")]
     Overlap { first: usize, second: usize, name: String },
     #[error("binds {count} storage buffers, {STORAGE_BUFFERS} is the most that every device has")]
@@ -29,6 +31,22 @@ pub enum LaunchFault {
 
 fn end(window: &BufferWindow) -> u64 {
     window.offset.saturating_add(window.bytes)
+}
+
+/// Whether a kernel can count the elements of what it is bound to, wherever it runs.
+///
+/// # Errors
+/// The first operand with more than 32 bits count.
+pub fn check_counts(launch: &Launch, buffers: &[TapeBuffer]) -> Result<(), LaunchFault> {
+    let beyond = |window: &BufferWindow| window.bytes / 4 > u64::from(u32::MAX);
+    match launch.operands.iter().position(beyond) {
+        None => Ok(()),
+        Some(operand) => {
+            let window = &launch.operands[operand];
+            let name = buffers.get(window.buffer).map_or(String::new(), |buffer| buffer.name.clone());
+            Err(LaunchFault::TooManyElements { operand, name, elements: window.bytes / 4 })
+        }
+    }
 }
 
 /// Checks one launch against the buffers it names and the device it is for.
@@ -50,7 +68,7 @@ pub fn check_launch(launch: &Launch, buffers: &[TapeBuffer], profile: &Profile) 
             return Err(LaunchFault::Empty { operand });
         }
         // An allocation is rounded up to whole vec4, and a window may use that tail.
-        let bytes = buffer.bytes().next_multiple_of(16);
+        let bytes = buffer.bytes().checked_next_multiple_of(16).unwrap_or(u64::MAX);
         if end(window) > bytes {
             return Err(LaunchFault::OutOfBuffer { operand, name: name(), end: end(window), bytes });
         }

@@ -100,7 +100,7 @@ impl GpuExecutor {
         pipelines: &mut Pipelines,
         replaced: &(dyn Fn(usize) -> Option<&'a ShaderSource> + Sync),
     ) -> Result<Self, ExecutionError> {
-        tape.check(&gpu.profile)?;
+        tape.check(Some(&gpu.profile))?;
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let mut buffers = Vec::with_capacity(tape.buffers.len());
         for buffer in &tape.buffers {

@@ -1,6 +1,8 @@
 //! The tape: named buffers and segments of launches.
 
+use super::check::{LaunchFault, check_counts, check_launch};
 use super::launch::Launch;
+use crate::gpu::Profile;
 
 /// A buffer's place in [`Tape::buffers`].
 pub type BufferId = usize;
@@ -132,7 +134,7 @@ pub struct Tape {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TapeError {
     #[error("launch {index} of segment '{segment}' ({label}): {fault}")]
-    Launch { segment: String, index: usize, label: String, fault: super::LaunchFault },
+    Launch { segment: String, index: usize, label: String, fault: LaunchFault },
     #[error("there is no segment '{name}'; there are {known}")]
     NoSegment { name: String, known: String },
     #[error("'{name}' needs a buffer of {bytes} bytes, the device's largest is {limit}")]
@@ -162,20 +164,23 @@ impl Tape {
         })
     }
 
-    /// Holds every buffer and launch against the rules that browsers enforce and native drivers may not.
+    /// Holds every launch to what its kernel can count, and, where it is for a device, every buffer and launch to the rules
+    /// that browsers enforce and native drivers may not.
     ///
     /// # Errors
     /// The largest buffer that the device does not make, else the first launch with a fault.
-    pub fn check(&self, profile: &crate::gpu::Profile) -> Result<(), TapeError> {
-        let limit = profile.limits.buffer_bytes;
-        if let Some(largest) = self.buffers.iter().max_by_key(|buffer| buffer.bytes())
+    pub fn check(&self, profile: Option<&Profile>) -> Result<(), TapeError> {
+        let limit = profile.map_or(u64::MAX, |profile| profile.limits.buffer_bytes);
+        if let Some(largest) = self.buffers.iter().rev().max_by_key(|buffer| buffer.bytes())
             && largest.bytes() > limit
         {
             return Err(TapeError::BufferTooLarge { name: largest.name.clone(), bytes: largest.bytes(), limit });
         }
         for segment in &self.segments {
             for (index, launch) in segment.launches.iter().enumerate() {
-                super::check_launch(launch, &self.buffers, profile).map_err(|fault| TapeError::Launch {
+                let checked = check_counts(launch, &self.buffers)
+                    .and_then(|()| profile.map_or(Ok(()), |profile| check_launch(launch, &self.buffers, profile)));
+                checked.map_err(|fault| TapeError::Launch {
                     segment: segment.name.clone(),
                     index,
                     label: launch.label.clone(),

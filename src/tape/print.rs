@@ -31,10 +31,10 @@ pub fn print_tape(tape: &Tape) -> String {
     let _ = writeln!(text, "# {} buffers, {total} bytes (written operands are marked > above)", tape.buffers.len());
     for (index, buffer) in tape.buffers.iter().enumerate() {
         let kept = if buffer.persistent { "kept" } else { "pooled" };
-        let category = format!("{:?}", buffer.category);
+        let category = buffer.category.name();
         let bytes = buffer.bytes();
         let _ =
-            writeln!(text, "{:>5}  {bytes:>12} bytes  {kept:<6}  {category:<15}  {}", format!("b{index}"), buffer.name);
+            writeln!(text, "{:>5}  {bytes:>12} bytes  {kept:<6}  {category:<17}  {}", format!("b{index}"), buffer.name);
     }
     text
 }

@@ -60,7 +60,7 @@ impl Footprint {
     /// A model that cannot be built at all.
     pub fn predict(spec: &ProgramSpec, profile: Option<&Profile>) -> Result<Self, ModelError> {
         let program = plan_program(spec, profile, Reuse::Pooled)?;
-        let fault = profile.and_then(|profile| program.tape.check(profile).err());
+        let fault = program.tape.check(profile).err();
         let mut allocations = program.tape.allocations(profile.map(|profile| &profile.limits));
         if profile.is_some() {
             for read in [program.buffers.status(), program.buffers.summaries()] {

@@ -98,9 +98,7 @@ impl ProgramBuffers {
 /// A model that does not fit its own context, or a launch that the adapter cannot run.
 pub fn build_program(spec: &ProgramSpec, profile: Option<&Profile>, reuse: Reuse) -> Result<Program, ModelError> {
     let program = plan_program(spec, profile, reuse)?;
-    if let Some(profile) = profile {
-        program.tape.check(profile)?;
-    }
+    program.tape.check(profile)?;
     Ok(program)
 }
 

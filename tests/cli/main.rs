@@ -12,6 +12,7 @@ mod golden;
 // Limits on memory are the shell's and the system's.
 #[cfg(target_os = "linux")]
 mod hostile;
+mod memory;
 mod mutants;
 mod op;
 mod resume;

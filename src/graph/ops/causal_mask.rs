@@ -10,10 +10,33 @@ pub struct CausalMask {
     pub fill: f64,
 }
 
-/// The sizes of `[.., Tq, Tk]`: everything before, Tq, Tk.
-pub fn score_sizes(shape: &[usize]) -> (usize, usize, usize) {
-    let rank = shape.len();
-    (shape[..rank - 2].iter().product(), shape[rank - 2], shape[rank - 1])
+/// Scores `[.., Tq, Tk]` as the kernels see them that work row by row.
+pub struct Scores {
+    /// Rows of all matrices.
+    rows: usize,
+    pub query_length: usize,
+    pub key_length: usize,
+}
+
+impl Scores {
+    pub fn new(shape: &[usize]) -> Self {
+        let (query_length, key_length) = (shape[shape.len() - 2], shape[shape.len() - 1]);
+        Self { rows: shape[..shape.len() - 1].iter().product(), query_length, key_length }
+    }
+
+    /// Rows may be divided anywhere, also within a matrix.
+    pub fn dimensions(&self) -> [Dimension; 2] {
+        [Dimension::anywhere(self.rows), Dimension::whole(self.key_length)]
+    }
+
+    pub fn access(&self, view: &View) -> Access {
+        Access::at_start(view.buffer, &[self.key_length, 1])
+    }
+
+    /// The query of the first row of a part.
+    pub fn first_row(&self, part: &Part) -> u32 {
+        u((part.start(0) % self.query_length.max(1) as u64) as usize)
+    }
 }
 
 impl Op for CausalMask {
@@ -48,15 +71,15 @@ impl Op for CausalMask {
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
-        let (batches, query_length, key_length) = score_sizes(&x.shape);
-        let parameters = kernel::Parameters {
-            batches: u(batches),
-            query_length: u(query_length),
-            key_length: u(key_length),
+        let scores = Scores::new(&x.shape);
+        let accesses = [&x, &y].map(|view| scores.access(view));
+        lowering.launch_in_windows(node, &kernel::KERNEL, &scores.dimensions(), &accesses, |part| kernel::Parameters {
+            rows: part.size(0),
+            first_row: scores.first_row(part),
+            query_length: u(scores.query_length),
+            key_length: u(scores.key_length),
             fill: self.fill,
-        };
-        lowering.launch(node, &kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
-        Ok(())
+        })
     }
 }
 

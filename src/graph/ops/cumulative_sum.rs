@@ -1,7 +1,7 @@
 //! Cumulative sums along an axis: the learner's `cumsum`.
 
 use super::prelude::*;
-use super::reduce::around;
+use super::reduce::Axis;
 use crate::kernel::cumulative_sum as kernel;
 
 /// `y[l] = sum over k <= l of x[k]` along an axis, or over `k >= l` where it runs backwards. No element depends on those
@@ -45,11 +45,14 @@ impl Op for CumulativeSum {
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
-        let (outer, length, inner) = around(&x.shape, self.axis);
-        let reverse = u32::from(self.reverse);
-        let parameters = kernel::Parameters { outer: u(outer), length: u(length), inner: u(inner), reverse };
-        lowering.launch(node, &kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
-        Ok(())
+        let axis = Axis::new(&x.shape, self.axis);
+        let accesses = [&x, &y].map(|view| axis.access(view));
+        lowering.launch_in_windows(node, &kernel::KERNEL, &axis.dimensions(), &accesses, |part| kernel::Parameters {
+            outer: part.size(0),
+            length: part.size(1),
+            inner: part.size(2),
+            reverse: u32::from(self.reverse),
+        })
     }
 
     fn attributes(&self) -> String {

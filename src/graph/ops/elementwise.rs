@@ -1,7 +1,8 @@
 //! Element-wise ops over the table of [`crate::kernel::elementwise`]: one op for functions of one tensor, one for
 //! functions of two that broadcast against each other.
 
-use super::super::lowering::{collapse, eight};
+use super::super::lowering::{collapse, strided_dimensions};
+use super::super::view::row_major;
 use super::prelude::*;
 use super::sum_to_shape;
 use crate::kernel::elementwise::{Binary, Unary};
@@ -125,13 +126,12 @@ impl Op for UnaryOp {
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
-        let parameters = unary_kernel::Parameters {
-            count: u(y.elements()),
-            operation: self.operation.index(),
-            constant: self.constant,
-        };
-        lowering.launch(node, &unary_kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
-        Ok(())
+        let dimensions = [Dimension::anywhere(y.elements())];
+        let accesses = [&x, &y].map(|view| Access::at_start(view.buffer, &[1]));
+        lowering.launch_in_windows(node, &unary_kernel::KERNEL, &dimensions, &accesses, |part| {
+            let operation = self.operation.index();
+            unary_kernel::Parameters { count: part.count(), operation, constant: self.constant }
+        })
     }
 
     fn attributes(&self) -> String {
@@ -191,25 +191,30 @@ impl Op for BinaryOp {
         let a = lowering.input(node, 0).broadcast(&y.shape);
         let b = lowering.input(node, 1).broadcast(&y.shape);
         let (shape, strides) = collapse(&y.shape, &[&a.strides, &b.strides]);
-        let rank = |()| LoweringError::Rank { label: lowering.node(node).label.clone(), rank: shape.len() };
-        let (shape_low, shape_high) = eight(&shape, 1).map_err(rank)?;
-        let (a_strides_low, a_strides_high) = eight(&strides[0], 0).map_err(rank)?;
-        let (b_strides_low, b_strides_high) = eight(&strides[1], 0).map_err(rank)?;
-        let parameters = binary_kernel::Parameters {
-            shape_low,
-            shape_high,
-            a_strides_low,
-            a_strides_high,
-            b_strides_low,
-            b_strides_high,
-            count: u(y.elements()),
-            operation: self.operation.index(),
-            a_offset: u(a.offset),
-            b_offset: u(b.offset),
-            y_offset: u(y.offset),
-        };
-        lowering.launch(node, &binary_kernel::KERNEL, parameters, &[a.buffer, b.buffer, y.buffer]);
-        Ok(())
+        let dimensions = strided_dimensions(&shape, &lowering.node(node).label)?;
+        let accesses = [
+            Access::strided(a.buffer, a.offset, &strides[0]),
+            Access::strided(b.buffer, b.offset, &strides[1]),
+            Access::dense(y.buffer, y.offset, &row_major(&shape)),
+        ];
+        lowering.launch_in_windows(node, &binary_kernel::KERNEL, &dimensions, &accesses, |part| {
+            let (shape_low, shape_high) = part.shape();
+            let (a_strides_low, a_strides_high) = part.strides(0);
+            let (b_strides_low, b_strides_high) = part.strides(1);
+            binary_kernel::Parameters {
+                shape_low,
+                shape_high,
+                a_strides_low,
+                a_strides_high,
+                b_strides_low,
+                b_strides_high,
+                count: part.count(),
+                operation: self.operation.index(),
+                a_offset: part.offset(0),
+                b_offset: part.offset(1),
+                y_offset: part.offset(2),
+            }
+        })
     }
 }
 

@@ -58,8 +58,7 @@ impl Op for Embedding {
             width: u(table.shape[1]),
             vocabulary: u(table.shape[0]),
         };
-        lowering.launch(node, &kernel::KERNEL, parameters, &[table.buffer, tokens.buffer, y.buffer]);
-        Ok(())
+        lowering.launch(node, &kernel::KERNEL, parameters, &[table.buffer, tokens.buffer, y.buffer])
     }
 }
 
@@ -91,8 +90,7 @@ impl Op for EmbeddingBackward {
             width: u(dtable.shape[1]),
             vocabulary: u(self.vocabulary),
         };
-        lowering.launch(node, &backward_kernel::KERNEL, parameters, &[dy.buffer, tokens.buffer, dtable.buffer]);
-        Ok(())
+        lowering.launch(node, &backward_kernel::KERNEL, parameters, &[dy.buffer, tokens.buffer, dtable.buffer])
     }
 }
 

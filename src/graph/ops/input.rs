@@ -59,9 +59,12 @@ impl Op for Constant {
 
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let y = lowering.output(node, 0);
-        let parameters = fill::Parameters { count: y.elements() as u32, value: self.value, step: 0.0 };
-        lowering.launch(node, &fill::KERNEL, parameters, &[y.buffer]);
-        Ok(())
+        let (dimensions, accesses) = ([Dimension::anywhere(y.elements())], [Access::at_start(y.buffer, &[1])]);
+        lowering.launch_in_windows(node, &fill::KERNEL, &dimensions, &accesses, |part| fill::Parameters {
+            count: part.count(),
+            value: self.value,
+            step: 0.0,
+        })
     }
 
     fn attributes(&self) -> String {
@@ -109,7 +112,7 @@ impl Op for Index {
         let size = self.shape[self.axis];
         let buffer = lowering.scratch(node, "positions", &[size], lowering.node(node).category);
         let parameters = fill::Parameters { count: u(size), value: 0.0, step: 1.0 };
-        lowering.launch(node, &fill::KERNEL, parameters, &[buffer]);
+        lowering.launch(node, &fill::KERNEL, parameters, &[buffer])?;
         let mut line = vec![1; self.shape.len()];
         line[self.axis] = size;
         lowering.alias(node, 0, View::contiguous(buffer, &line).broadcast(&self.shape));

@@ -125,31 +125,51 @@ impl Op for MatMul {
         let (b_outer, b_inner) = pair(&strides[1], 0);
         let (c_outer, c_inner) = pair(&strides[2], 0);
         let has_bias = lowering.node(node).inputs.len() == 3;
-        let bias = if has_bias { lowering.contiguous_input(node, 2)?.buffer } else { a.buffer };
-        let parameters = kernel::Parameters {
-            batches: u(outer * inner),
-            batch_inner: u(inner),
-            rows: u(c.shape[rank - 2]),
-            columns: u(c.shape[rank - 1]),
-            inner: u(a.shape[rank - 1]),
-            a_offset: u(a.offset),
-            a_outer_stride: u(a_outer),
-            a_inner_stride: u(a_inner),
-            a_row_stride: u(a.strides[rank - 2]),
-            a_column_stride: u(a.strides[rank - 1]),
-            b_offset: u(b.offset),
-            b_outer_stride: u(b_outer),
-            b_inner_stride: u(b_inner),
-            b_row_stride: u(b.strides[rank - 2]),
-            b_column_stride: u(b.strides[rank - 1]),
-            c_offset: u(c.offset),
-            c_outer_stride: u(c_outer),
-            c_inner_stride: u(c_inner),
-            c_row_stride: u(c.strides[rank - 2]),
-            has_bias: u32::from(has_bias),
+        // Tiles and vec4 begin at multiples of four.
+        let dimensions = [
+            Dimension::anywhere(outer),
+            Dimension::anywhere(inner),
+            Dimension::at_multiples(c.shape[rank - 2], 4),
+            Dimension::at_multiples(c.shape[rank - 1], 4),
+            Dimension::at_multiples(a.shape[rank - 1], 4),
+        ];
+        let of_a =
+            Access::strided(a.buffer, a.offset, &[a_outer, a_inner, a.strides[rank - 2], 0, a.strides[rank - 1]]);
+        let of_b =
+            Access::strided(b.buffer, b.offset, &[b_outer, b_inner, 0, b.strides[rank - 1], b.strides[rank - 2]]);
+        let of_bias = match has_bias {
+            true => Access::at_start(lowering.contiguous_input(node, 2)?.buffer, &[0, 0, 0, 1, 0]),
+            false => of_a.clone(),
         };
-        lowering.launch(node, &kernel::KERNEL, parameters, &[a.buffer, b.buffer, bias, c.buffer]);
-        Ok(())
+        let of_c = Access::strided(c.buffer, c.offset, &[c_outer, c_inner, c.strides[rank - 2], 1, 0]);
+        let accesses = [of_a, of_b, of_bias, of_c];
+        lowering.launch_in_windows(node, &kernel::KERNEL, &dimensions, &accesses, |part| {
+            // A sum that is divided: what the first part leaves in C, later ones add to.
+            let continued = part.start(4) > 0;
+            kernel::Parameters {
+                batches: part.size(0).saturating_mul(part.size(1)),
+                batch_inner: part.size(1),
+                rows: part.size(2),
+                columns: part.size(3),
+                inner: part.size(4),
+                a_offset: part.offset(0),
+                a_outer_stride: part.stride(0, 0),
+                a_inner_stride: part.stride(0, 1),
+                a_row_stride: part.stride(0, 2),
+                a_column_stride: part.stride(0, 4),
+                b_offset: part.offset(1),
+                b_outer_stride: part.stride(1, 0),
+                b_inner_stride: part.stride(1, 1),
+                b_row_stride: part.stride(1, 4),
+                b_column_stride: part.stride(1, 3),
+                c_offset: part.offset(3),
+                c_outer_stride: part.stride(3, 0),
+                c_inner_stride: part.stride(3, 1),
+                c_row_stride: part.stride(3, 2),
+                has_bias: u32::from(has_bias && !continued),
+                accumulates: u32::from(continued),
+            }
+        })
     }
 }
 

@@ -35,8 +35,8 @@ pub use views::{Concat, Permute, Reshape, Slice, concat, permute, reshape, roll,
 /// What every op file needs.
 mod prelude {
     pub use super::super::{
-        Defined, Domain, Dtype, Graph, GraphError, Lowering, LoweringError, NodeId, Op, ShapeError, TensorType, Value,
-        View,
+        Access, Defined, Dimension, Domain, Dtype, Graph, GraphError, Lowering, LoweringError, NodeId, Op, Part,
+        ShapeError, TensorType, Value, View,
     };
 
     /// Why an op that exists only backwards has no gradient of its own.
@@ -55,10 +55,9 @@ mod prelude {
         }
     }
 
-    /// A size or stride as kernels count them. Lowering refuses tensors of 2^32 elements beforehand, so the cast holds.
+    /// A size or stride as kernels count them. Where it is 2^32 or more, so is a buffer of the launch, which is refused.
     pub fn u(value: usize) -> u32 {
-        debug_assert!(u32::try_from(value).is_ok());
-        value as u32
+        u32::try_from(value).unwrap_or(u32::MAX)
     }
 }
 

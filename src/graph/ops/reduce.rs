@@ -15,8 +15,26 @@ pub struct Reduce {
 }
 
 /// The sizes before, of and behind an axis: how kernels that work along one axis see a tensor.
-pub fn around(shape: &[usize], axis: usize) -> (usize, usize, usize) {
-    (shape[..axis].iter().product(), shape[axis], shape[axis + 1..].iter().product())
+pub struct Axis {
+    outer: usize,
+    length: usize,
+    inner: usize,
+}
+
+impl Axis {
+    pub fn new(shape: &[usize], axis: usize) -> Self {
+        Self { outer: shape[..axis].iter().product(), length: shape[axis], inner: shape[axis + 1..].iter().product() }
+    }
+
+    /// Only what lies before the axis may be divided: all else would leave gaps, which these kernels do not know.
+    pub fn dimensions(&self) -> [Dimension; 3] {
+        [Dimension::anywhere(self.outer), Dimension::whole(self.length), Dimension::whole(self.inner)]
+    }
+
+    /// A tensor of these sizes.
+    pub fn access(&self, view: &View) -> Access {
+        Access::at_start(view.buffer, &[self.length * self.inner, self.inner, 1])
+    }
 }
 
 impl Op for Reduce {
@@ -79,11 +97,15 @@ impl Op for Reduce {
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
-        let (outer, length, inner) = around(&x.shape, self.axis);
+        let axis = Axis::new(&x.shape, self.axis);
+        let accesses = [axis.access(&x), Access::at_start(y.buffer, &[axis.inner, 0, 1])];
         let operation = self.reduction.index();
-        let parameters = kernel::Parameters { outer: u(outer), length: u(length), inner: u(inner), operation };
-        lowering.launch(node, &kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
-        Ok(())
+        lowering.launch_in_windows(node, &kernel::KERNEL, &axis.dimensions(), &accesses, |part| kernel::Parameters {
+            outer: part.size(0),
+            length: part.size(1),
+            inner: part.size(2),
+            operation,
+        })
     }
 
     fn attributes(&self) -> String {

@@ -1,6 +1,6 @@
 //! Scale, causal mask and softmax over keys in one kernel: what the naive path runs between its two products.
 
-use super::causal_mask::score_sizes;
+use super::causal_mask::Scores;
 use super::prelude::*;
 use crate::kernel::{scaled_masked_softmax as kernel, scaled_masked_softmax_backward as backward_kernel};
 
@@ -16,6 +16,18 @@ pub struct ScaledMaskedSoftmax {
 struct ScaledMaskedSoftmaxBackward {
     scale: f64,
     causal: bool,
+}
+
+/// What both kernels take for a part of the rows.
+fn parameters(scores: &Scores, part: &Part, causal: bool, scale: f64) -> kernel::Parameters {
+    kernel::Parameters {
+        rows: part.size(0),
+        first_row: scores.first_row(part),
+        query_length: u(scores.query_length),
+        key_length: u(scores.key_length),
+        causal: u32::from(causal),
+        scale,
+    }
 }
 
 impl Op for ScaledMaskedSoftmax {
@@ -50,16 +62,11 @@ impl Op for ScaledMaskedSoftmax {
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
-        let (batches, query_length, key_length) = score_sizes(&x.shape);
-        let parameters = kernel::Parameters {
-            batches: u(batches),
-            query_length: u(query_length),
-            key_length: u(key_length),
-            causal: u32::from(self.causal),
-            scale: self.scale,
-        };
-        lowering.launch(node, &kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
-        Ok(())
+        let scores = Scores::new(&x.shape);
+        let accesses = [&x, &y].map(|view| scores.access(view));
+        lowering.launch_in_windows(node, &kernel::KERNEL, &scores.dimensions(), &accesses, |part| {
+            parameters(&scores, part, self.causal, self.scale)
+        })
     }
 
     fn attributes(&self) -> String {
@@ -89,16 +96,11 @@ impl Op for ScaledMaskedSoftmaxBackward {
         let y = lowering.contiguous_input(node, 0)?;
         let dy = lowering.contiguous_input(node, 1)?;
         let dx = lowering.output(node, 0);
-        let (batches, query_length, key_length) = score_sizes(&y.shape);
-        let parameters = backward_kernel::Parameters {
-            batches: u(batches),
-            query_length: u(query_length),
-            key_length: u(key_length),
-            causal: u32::from(self.causal),
-            scale: self.scale,
-        };
-        lowering.launch(node, &backward_kernel::KERNEL, parameters, &[y.buffer, dy.buffer, dx.buffer]);
-        Ok(())
+        let scores = Scores::new(&y.shape);
+        let accesses = [&y, &dy, &dx].map(|view| scores.access(view));
+        lowering.launch_in_windows(node, &backward_kernel::KERNEL, &scores.dimensions(), &accesses, |part| {
+            parameters(&scores, part, self.causal, self.scale)
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! One of two tensors, element by element: the learner's `where`.
 
 use super::super::Kinks;
-use super::super::lowering::{collapse, eight};
+use super::super::lowering::{collapse, strided_dimensions};
+use super::super::view::row_major;
 use super::elementwise::broadcast_shape;
 use super::prelude::*;
 use super::{constant, sum_to_shape};
@@ -50,28 +51,34 @@ impl Op for Select {
         let y = lowering.output(node, 0);
         let [condition, a, b] = [0, 1, 2].map(|input| lowering.input(node, input).broadcast(&y.shape));
         let (shape, strides) = collapse(&y.shape, &[&condition.strides, &a.strides, &b.strides]);
-        let rank = |()| LoweringError::Rank { label: lowering.node(node).label.clone(), rank: shape.len() };
-        let (shape_low, shape_high) = eight(&shape, 1).map_err(rank)?;
-        let (condition_strides_low, condition_strides_high) = eight(&strides[0], 0).map_err(rank)?;
-        let (a_strides_low, a_strides_high) = eight(&strides[1], 0).map_err(rank)?;
-        let (b_strides_low, b_strides_high) = eight(&strides[2], 0).map_err(rank)?;
-        let parameters = kernel::Parameters {
-            shape_low,
-            shape_high,
-            condition_strides_low,
-            condition_strides_high,
-            a_strides_low,
-            a_strides_high,
-            b_strides_low,
-            b_strides_high,
-            count: u(y.elements()),
-            condition_offset: u(condition.offset),
-            a_offset: u(a.offset),
-            b_offset: u(b.offset),
-        };
-        let operands = [condition.buffer, a.buffer, b.buffer, y.buffer];
-        lowering.launch(node, &kernel::KERNEL, parameters, &operands);
-        Ok(())
+        let dimensions = strided_dimensions(&shape, &lowering.node(node).label)?;
+        let accesses = [
+            Access::strided(condition.buffer, condition.offset, &strides[0]),
+            Access::strided(a.buffer, a.offset, &strides[1]),
+            Access::strided(b.buffer, b.offset, &strides[2]),
+            Access::dense(y.buffer, y.offset, &row_major(&shape)),
+        ];
+        lowering.launch_in_windows(node, &kernel::KERNEL, &dimensions, &accesses, |part| {
+            let (shape_low, shape_high) = part.shape();
+            let (condition_strides_low, condition_strides_high) = part.strides(0);
+            let (a_strides_low, a_strides_high) = part.strides(1);
+            let (b_strides_low, b_strides_high) = part.strides(2);
+            kernel::Parameters {
+                shape_low,
+                shape_high,
+                condition_strides_low,
+                condition_strides_high,
+                a_strides_low,
+                a_strides_high,
+                b_strides_low,
+                b_strides_high,
+                count: part.count(),
+                condition_offset: part.offset(0),
+                a_offset: part.offset(1),
+                b_offset: part.offset(2),
+                y_offset: part.offset(3),
+            }
+        })
     }
 }
 

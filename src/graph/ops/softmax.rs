@@ -1,7 +1,7 @@
 //! Softmax over any axis.
 
 use super::prelude::*;
-use super::reduce::around;
+use super::reduce::Axis;
 use crate::kernel::{softmax as kernel, softmax_backward as backward_kernel};
 
 /// `y = exp(x - max) / sum(exp(x - max))` along an axis. Values at or below -2^126 are invisible: their weight is
@@ -51,10 +51,13 @@ impl Op for Softmax {
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
-        let (outer, length, inner) = around(&x.shape, self.axis);
-        let parameters = kernel::Parameters { outer: u(outer), length: u(length), inner: u(inner) };
-        lowering.launch(node, &kernel::KERNEL, parameters, &[x.buffer, y.buffer]);
-        Ok(())
+        let axis = Axis::new(&x.shape, self.axis);
+        let accesses = [&x, &y].map(|view| axis.access(view));
+        lowering.launch_in_windows(node, &kernel::KERNEL, &axis.dimensions(), &accesses, |part| kernel::Parameters {
+            outer: part.size(0),
+            length: part.size(1),
+            inner: part.size(2),
+        })
     }
 
     fn attributes(&self) -> String {
@@ -84,10 +87,11 @@ impl Op for SoftmaxBackward {
         let y = lowering.contiguous_input(node, 0)?;
         let dy = lowering.contiguous_input(node, 1)?;
         let dx = lowering.output(node, 0);
-        let (outer, length, inner) = around(&y.shape, self.axis);
-        let parameters = backward_kernel::Parameters { outer: u(outer), length: u(length), inner: u(inner) };
-        lowering.launch(node, &backward_kernel::KERNEL, parameters, &[y.buffer, dy.buffer, dx.buffer]);
-        Ok(())
+        let axis = Axis::new(&y.shape, self.axis);
+        let accesses = [&y, &dy, &dx].map(|view| axis.access(view));
+        lowering.launch_in_windows(node, &backward_kernel::KERNEL, &axis.dimensions(), &accesses, |part| {
+            backward_kernel::Parameters { outer: part.size(0), length: part.size(1), inner: part.size(2) }
+        })
     }
 }
 

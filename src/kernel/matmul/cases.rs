@@ -36,7 +36,10 @@ fn case(name: &str, parameters: Parameters, magnitude: f64) -> Case {
         Operand::Input(normal(3, 0, extent(p.a_offset, a_steps), 1.0)),
         Operand::Input(normal(3, 1, extent(p.b_offset, b_steps), deviation)),
         Operand::Input(bias),
-        Operand::Output(extent(p.c_offset, c_steps)),
+        match p.accumulates {
+            0 => Operand::Output(extent(p.c_offset, c_steps)),
+            _ => Operand::InOut(normal(3, 3, extent(p.c_offset, c_steps), magnitude)),
+        },
     ];
     // A sum of n roundings of a result of size one is off by about sqrt(n) * 2^-24; single elements by several times that.
     let absolute = magnitude * 2e-7 * f64::from(inner).sqrt().max(4.0);
@@ -76,6 +79,14 @@ pub(super) fn all() -> Vec<Case> {
         cases.push(case(&format!("{layout} small"), parameters(33, 100, 36), 1e-30));
     }
     cases.extend(strided());
+    // Sums that are continued, beside a bias that must not count: one chunk and several, nothing to add, whole vec4
+    // everywhere and nowhere.
+    for (rows, inner, columns) in [(35, 36, 132), (33, 65, 67), (9, 0, 8), (97, 260, 128)] {
+        for (layout, parameters) in layouts {
+            let continued = Parameters { has_bias: 1, accumulates: 1, ..parameters(rows, columns, inner) };
+            cases.push(case(&format!("{layout} continued"), continued, 1.0));
+        }
+    }
     // Rows, inner, columns: one, about the tiles' edges in each dimension, primes.
     let short = [
         (1, 1, 1),
@@ -134,6 +145,7 @@ fn strided() -> Vec<Case> {
         c_inner_stride: length * length,
         c_row_stride: length,
         has_bias: 0,
+        accumulates: 0,
     };
     // Weights [B, H, T, T] times values, written into every token's row of a [B, T, H * D] output.
     let outputs = Parameters {
@@ -197,6 +209,8 @@ fn strided() -> Vec<Case> {
         case("heads NT", scores, 1.0),
         case("heads NN", outputs, 1.0),
         case("heads TN", value_gradients, 1.0),
+        case("unaligned, gaps, continued", Parameters { accumulates: 1, ..unaligned.clone() }, 1.0),
+        case("shared operands, gaps, continued", Parameters { accumulates: 1, ..gaps.clone() }, 1.0),
         case("shared operands, gaps", gaps, 1.0),
         case("A transposed, shared operands, gaps", a_gaps_transposed, 1.0),
         case("B transposed, shared operands, gaps", b_gaps_transposed, 1.0),

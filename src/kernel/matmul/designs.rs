@@ -41,7 +41,13 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
                 "let own = select(vec4<f32>(), loaded, k_lane < params.inner);",
                 "let own = loaded;",
             ),
-            Mutant::new(Accumulator, "later chunks forget the sums of earlier ones", "if k > 0u {", "if k > CHUNK {"),
+            Mutant::new(Accumulator, "later chunks forget the sums of earlier ones", "if k > 0u ||", "if k > CHUNK ||"),
+            Mutant::new(
+                Accumulator,
+                "what C held is forgotten",
+                "if k > 0u || params.accumulates != 0u {",
+                "if k > 0u {",
+            ),
             Mutant::new(
                 Tile,
                 "the last four columns of a span are left out",
@@ -83,7 +89,13 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         generated: |_| String::new(),
         workgroups: subgroup_workgroups,
         mutants: &[&[
-            Mutant::new(Accumulator, "later chunks forget the sums of earlier ones", "if k > 0u {", "if k > CHUNK {"),
+            Mutant::new(Accumulator, "later chunks forget the sums of earlier ones", "if k > 0u ||", "if k > CHUNK ||"),
+            Mutant::new(
+                Accumulator,
+                "what C held is forgotten",
+                "if k > 0u || params.accumulates != 0u {",
+                "if k > 0u {",
+            ),
             Mutant::new(Tile, "a column past the edge is stored", "if columns > 1u {", "if columns > 0u {"),
             Mutant::new(
                 Tile,
@@ -118,6 +130,7 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         workgroups: |parameters| tiles(parameters, 64, 64),
         mutants: &[&[
             Mutant::new(Accumulator, "each inner step replaces those before", "sums += Tile(of_b", "sums = Tile(of_b"),
+            Mutant::new(Accumulator, "what C held is forgotten", "added = c[element];", "added = 0.0;"),
             Mutant::new(Barrier, "nobody waits for the tiles", "workgroupBarrier(); // the tiles are whole", ""),
             Mutant::new(
                 Barrier,
@@ -174,6 +187,12 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
         workgroups: |parameters| tiles(parameters, 8, 32),
         mutants: &[&[
             Mutant::new(Accumulator, "later inner steps replace the upper rows", "upper += b_tile", "upper = b_tile"),
+            Mutant::new(
+                Accumulator,
+                "the lower rows begin with what the upper ones held",
+                "lower = load_c(at.c, row + 4u, column);",
+                "lower = upper;",
+            ),
             Mutant::new(
                 Index,
                 "the lower rows take the upper rows of A",
@@ -232,6 +251,7 @@ pub(super) static DESIGNS: &[Design<Parameters>] = &[
                 "r < min(TILE_ROWS, params.rows - row)",
                 "r < min(TILE_ROWS - 1u, params.rows - row)",
             ),
+            Mutant::new(Accumulator, "what C held is always added to", "if params.accumulates != 0u {", "if true {"),
             Mutant::new(Formula, "the bias is always added", "if params.has_bias != 0u {", "if true {"),
             Mutant::new(
                 Index,

@@ -1,4 +1,4 @@
-//! The reference: `c[m, :] = bias + sum over k of a[m, k] * b[k, :]`, row by row.
+//! The reference: `c[m, :] = bias + sum over k of a[m, k] * b[k, :]`, row by row, or `c[m, :] += ..`.
 
 use super::Parameters;
 use crate::tape::{Operands, Real, Wide};
@@ -6,7 +6,8 @@ use crate::tape::{Operands, Real, Wide};
 /// Multiplies every batch. B is unpacked to dense rows once a batch, so that the innermost loop runs along memory
 /// whatever B's strides are.
 pub(super) fn matmul<S: Real>(parameters: &Parameters, operands: &Operands<'_, S>) {
-    let bias = (parameters.has_bias != 0).then(|| operands.real(2));
+    let accumulates = parameters.accumulates != 0;
+    let bias = (parameters.has_bias != 0 && !accumulates).then(|| operands.real(2));
     let (a, b, mut c) = (operands.real(0), operands.real(1), operands.real_mut(3));
     let [rows, columns, inner] = [parameters.rows, parameters.columns, parameters.inner].map(|size| size as usize);
     let zero = S::Wide::of(0.0);
@@ -27,8 +28,10 @@ pub(super) fn matmul<S: Real>(parameters: &Parameters, operands: &Operands<'_, S
             }
         }
         for m in 0..rows {
-            match &bias {
-                Some(bias) => sums.iter_mut().zip(bias.iter()).for_each(|(sum, value)| *sum = value.wide()),
+            let c_row = &mut c[c_start + m * parameters.c_row_stride as usize..];
+            let begin = if accumulates { Some(&*c_row) } else { bias.as_deref() };
+            match begin {
+                Some(begin) => sums.iter_mut().zip(begin).for_each(|(sum, value)| *sum = value.wide()),
                 None => sums.fill(zero),
             }
             for k in 0..inner {
@@ -39,10 +42,19 @@ pub(super) fn matmul<S: Real>(parameters: &Parameters, operands: &Operands<'_, S
                     *sum += a_value * *b_value;
                 }
             }
-            let c_row = &mut c[c_start + m * parameters.c_row_stride as usize..];
             for (element, sum) in c_row.iter_mut().zip(&sums) {
                 *element = S::narrow(*sum);
             }
         }
     }
+}
+
+/// Where each row of C begins.
+pub(super) fn rows_of_c(parameters: &Parameters) -> impl Iterator<Item = usize> {
+    let &Parameters { batches, batch_inner, rows, c_offset, c_outer_stride, c_inner_stride, c_row_stride, .. } =
+        parameters;
+    (0..batches).flat_map(move |batch| {
+        let start = c_offset + batch / batch_inner * c_outer_stride + batch % batch_inner * c_inner_stride;
+        (0..rows).map(move |row| (start + row * c_row_stride) as usize)
+    })
 }

@@ -19,9 +19,6 @@ const CALL_LIMIT: usize = 1_000;
 /// and would be computed before anybody sees it.
 const GROWTH_LIMIT: u64 = 1024;
 
-/// What kernels count in 32 bits.
-const ELEMENT_LIMIT: u64 = (1 << 32) - 1;
-
 /// Dimensions that kernels and files have room for.
 const RANK_LIMIT: usize = 8;
 
@@ -99,7 +96,7 @@ impl Recorder {
         let product = |sizes: &[usize]| sizes.iter().fold(1u64, |all, &size| all.saturating_mul(size as u64));
         let queries = product(&[sizes.batch, sizes.length, sizes.width]);
         let scores = product(&[sizes.batch, sizes.heads, sizes.length, sizes.length]);
-        let most_elements = queries.saturating_add(scores).saturating_mul(GROWTH_LIMIT).min(ELEMENT_LIMIT);
+        let most_elements = queries.saturating_add(scores).saturating_mul(GROWTH_LIMIT);
         let recorder = Self {
             graph,
             most_elements,
