@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::timed_tape::{TimedSegments, TimedTape, total_cost};
+use super::timed_tape::{BufferContents, TimedLaunches, TimedTape, total_cost};
 use crate::gpu::{BindingLimits, Gpu, Profile};
 use crate::graph::ops::input;
 use crate::graph::{
@@ -17,7 +17,8 @@ use crate::script::{
     Initial, Inputs, ParameterDeclaration, REFERENCE, Script, ScriptError, TraceSizes, Tracer, replay,
 };
 use crate::tape::{
-    Allocation, BufferId, Category, Cost, ElementKind, ExecutionError, Launch, Segment, Tape, TapeError, normal,
+    Allocation, BufferId, Category, Cost, ElementKind, ExecutionError, HostBuffer, Launch, Segment, Tape, TapeError,
+    normal,
 };
 use crate::train::attention_choice::{AttentionChoice, AttentionKind};
 
@@ -32,6 +33,15 @@ pub struct AttentionSizes {
     pub context_length: usize,
     /// D
     pub head_dim: usize,
+}
+
+impl AttentionSizes {
+    /// As a script is traced for them.
+    fn traced(&self) -> TraceSizes {
+        let Self { batch, heads, context_length, head_dim } = *self;
+        let width = heads.saturating_mul(head_dim);
+        TraceSizes { batch, length: context_length, width, heads, context_length, layers: 1 }
+    }
 }
 
 impl fmt::Display for AttentionSizes {
@@ -58,6 +68,21 @@ impl AttentionSubject {
     pub fn of(choice: &AttentionChoice) -> Result<Self, ScriptError> {
         let script = choice.script()?.unwrap_or_else(|| REFERENCE.script());
         Ok(Self { name: choice.to_string(), script, rewrites: choice.kind.into() })
+    }
+
+    /// Whether the function runs at some of these sizes: at others it may refuse to.
+    ///
+    /// # Errors
+    /// What it says of the first sizes, where it runs at none.
+    pub fn check(&self, sizes: impl Iterator<Item = AttentionSizes>, tracer: &dyn Tracer) -> Result<(), ScriptError> {
+        let mut refusal = None;
+        for sizes in sizes {
+            match tracer.trace(&self.script, &sizes.traced()) {
+                Ok(_) => return Ok(()),
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        refusal.map_or(Ok(()), Err)
     }
 
     /// The reference, computed in one of the two ways.
@@ -162,9 +187,7 @@ impl AttentionPlan {
         tracer: &dyn Tracer,
     ) -> Result<Self, AttentionJobError> {
         let plan = Self::unchecked(subject, sizes, backward, reuse, profile, tracer)?;
-        if let Some(profile) = profile {
-            plan.tape.check(profile)?;
-        }
+        plan.tape.check(profile)?;
         Ok(plan)
     }
 
@@ -183,8 +206,7 @@ impl AttentionPlan {
         let AttentionSizes { batch, heads, context_length, head_dim } = sizes;
         let width = heads.checked_mul(head_dim).filter(|&width| width.min(batch).min(context_length) > 0);
         let width = width.ok_or(AttentionJobError::Sizes { sizes })?;
-        let traced = TraceSizes { batch, length: context_length, width, heads, context_length, layers: 1 };
-        let recording = tracer.trace(&subject.script, &traced)?.into_iter().next();
+        let recording = tracer.trace(&subject.script, &sizes.traced())?.into_iter().next();
         let missing = || ScriptError::whole(&subject.script.file, "nothing was traced");
         let recording = recording.ok_or_else(missing)?;
 
@@ -270,11 +292,12 @@ impl AttentionPlan {
     }
 
     /// Seeded normal values for x, query, key, value and the output's gradient, and the parameters' first values.
-    fn contents(&self, seed: u64) -> Vec<(BufferId, Vec<f32>)> {
+    fn contents(&self, seed: u64) -> Vec<BufferContents> {
+        let elements = |buffer: BufferId| self.tape.buffers[buffer].elements as usize;
         let leaves = self.leaves.iter().zip(0u64..);
-        let drawn = leaves
-            .map(|(&buffer, tensor)| (buffer, normal(seed, tensor, self.tape.buffers[buffer].elements as usize, 1.0)));
-        drawn.chain(self.parameters.iter().cloned()).collect()
+        let drawn = leaves.map(|(&buffer, tensor)| (buffer, normal(seed, tensor, elements(buffer), 1.0)));
+        let all = drawn.chain(self.parameters.iter().cloned());
+        all.map(|(buffer, values)| (buffer, HostBuffer::Real(values))).collect()
     }
 }
 
@@ -339,7 +362,7 @@ impl AttentionJob {
     }
 
     /// A pass as work that can be timed, alone: what it reads is never overwritten.
-    pub fn pass(&self, pass: Pass) -> TimedSegments<'_> {
+    pub fn pass(&self, pass: Pass) -> TimedLaunches<'_> {
         self.tape.segments(segments(pass))
     }
 
@@ -448,8 +471,8 @@ mod tests {
                 let subject = AttentionSubject::reference(kind);
                 let job = AttentionJob::new(None, &subject, SIZES, true, 5, &TraceHere).await.unwrap();
                 let before = (job.output().await.unwrap(), job.gradients().await.unwrap());
-                job.tape.run(segments(Pass::Backward), 2).await.unwrap();
-                job.tape.run(segment::RESULTS..segment::RESULTS + 1, 1).await.unwrap();
+                job.pass(Pass::Backward).run(2).await.unwrap();
+                job.tape.segments(segment::RESULTS..segment::RESULTS + 1).run(1).await.unwrap();
                 assert_eq!(before, (job.output().await.unwrap(), job.gradients().await.unwrap()));
                 results.push(before);
             }

@@ -34,6 +34,11 @@ impl Summary {
         })
     }
 
+    /// The distance between the quartiles, as a share of the median.
+    pub fn spread(&self) -> f64 {
+        (self.upper_quartile - self.lower_quartile) / self.median
+    }
+
     /// Half the width of the confidence interval, as a share of the median.
     pub fn relative_half_width(&self) -> f64 {
         (self.high - self.low) / (2.0 * self.median)

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::timing::{Clock, Sample, Timed, by_wall_clock};
 use crate::gpu::{BindingLimits, Gpu, Pipelines, Timestamps};
 use crate::tape::{
-    Allocation, BufferId, Category, Cost, ElementKind, ExecutionError, Executor, Launch, Tape, TapeBuffer,
+    Allocation, BufferId, Category, Cost, ElementKind, ExecutionError, Executor, HostBuffer, Launch, Tape, TapeBuffer,
 };
 
-/// Passes whose times are kept at once at most; more launches than that in a row of segments go untimed by the adapter.
-const MOST_PASSES: usize = 16_384;
+/// Passes whose times there is room for at once.
+const PASSES: usize = 4096;
 
 /// A tape with its contents, compiled and run once.
 pub struct TimedTape {
@@ -21,6 +21,9 @@ pub struct TimedTape {
     first_seconds: f64,
     allocated_bytes: u64,
 }
+
+/// What a buffer holds before the first run.
+pub type BufferContents = (BufferId, HostBuffer<f32>);
 
 /// A tape with one more buffer, of no launch, to wait by.
 fn with_wait(mut tape: Tape) -> (Tape, BufferId) {
@@ -51,14 +54,9 @@ impl TimedTape {
     ///
     /// # Errors
     /// As [`Executor::new`] and [`Executor::write`]; a device that fails.
-    pub async fn new(
-        gpu: Option<&Arc<Gpu>>,
-        tape: Tape,
-        contents: &[(BufferId, Vec<f32>)],
-    ) -> Result<Self, ExecutionError> {
+    pub async fn new(gpu: Option<&Arc<Gpu>>, tape: Tape, contents: &[BufferContents]) -> Result<Self, ExecutionError> {
         let (tape, wait) = with_wait(tape);
-        let launches: usize = tape.segments.iter().map(|segment| segment.launches.len()).sum();
-        let segments = 0..tape.segments.len();
+        let launches = launches(&tape).count();
         let mut pipelines = Pipelines::default();
         let before = gpu.map_or(0, |gpu| gpu.allocated_bytes());
         let (executor, set_up) = by_wall_clock(Executor::new(gpu, tape, &mut pipelines)).await?;
@@ -66,19 +64,35 @@ impl TimedTape {
             Executor::Gpu(executor) => executor.gpu().allocated_bytes() - before,
             Executor::Cpu(executor) => executor.allocated_bytes(),
         };
-        for (buffer, values) in contents {
-            executor.write(*buffer, values)?;
-        }
-        // What is to be written is no part of the first run.
-        executor.read(wait).await?;
         let timestamps = match &executor {
-            Executor::Gpu(gpu) => Timestamps::new(gpu.gpu(), launches.saturating_mul(8).min(MOST_PASSES)).await?,
+            Executor::Gpu(gpu) => Timestamps::new(gpu.gpu(), launches.max(PASSES)).await?,
             Executor::Cpu(_) => None,
         };
         let mut timed = Self { executor, wait, timestamps, first_seconds: 0.0, allocated_bytes };
-        let (_, first) = by_wall_clock(timed.run(segments, 1)).await?;
+        timed.fill(contents).await?;
+        let whole = timed.segments(0..timed.tape().segments.len());
+        let ((), first) = by_wall_clock(whole.run(1)).await?;
         timed.first_seconds = set_up + first;
         Ok(timed)
+    }
+
+    /// Sets buffers and waits until they are.
+    ///
+    /// # Errors
+    /// As [`Executor::write`]; a device that fails.
+    pub async fn fill(&self, contents: &[BufferContents]) -> Result<(), ExecutionError> {
+        for (buffer, contents) in contents {
+            match contents {
+                HostBuffer::Real(values) => self.executor.write(*buffer, values)?,
+                HostBuffer::Words(words) => self.executor.write_words(*buffer, words)?,
+            }
+        }
+        self.wait().await
+    }
+
+    /// Returns once everything that was queued is done.
+    async fn wait(&self) -> Result<(), ExecutionError> {
+        self.executor.read(self.wait).await.map(|_| ())
     }
 
     pub fn executor(&self) -> &Executor {
@@ -95,92 +109,24 @@ impl TimedTape {
     }
 
     /// Some segments, one after the other, as work that can be timed.
-    pub fn segments(&self, segments: Range<usize>) -> TimedSegments<'_> {
-        TimedSegments { tape: self, segments }
+    pub fn segments(&self, segments: Range<usize>) -> TimedLaunches<'_> {
+        self.in_order(segments)
     }
 
-    /// Runs segments so many times over and waits for their end.
-    ///
-    /// # Errors
-    /// A device that fails.
-    pub async fn run(&self, segments: Range<usize>, repetitions: u32) -> Result<(), ExecutionError> {
-        for _ in 0..repetitions {
-            for segment in segments.clone() {
-                self.executor.run(segment)?;
-            }
-        }
-        self.executor.read(self.wait).await?;
-        Ok(())
+    /// As [`TimedTape::segments`], for segments in any order, which may stand there more than once.
+    pub fn in_order(&self, segments: impl IntoIterator<Item = usize>) -> TimedLaunches<'_> {
+        let whole = |segment: usize| (segment, 0..self.tape().segments[segment].launches.len());
+        TimedLaunches { tape: self, parts: segments.into_iter().map(whole).collect() }
     }
 
-    /// Runs segments so many times over, as far as there is room for it, with a pass a launch. Gives the seconds of each
-    /// launch by the adapter's clock, one repetition behind the other, and those of all by the host's; `None` where the
-    /// adapter has no clock.
-    ///
-    /// # Errors
-    /// A device that fails.
-    pub async fn launch_seconds(
-        &self,
-        segments: Range<usize>,
-        repetitions: u32,
-    ) -> Result<Option<LaunchSeconds>, ExecutionError> {
-        let (Executor::Gpu(executor), Some(timestamps)) = (&self.executor, &self.timestamps) else { return Ok(None) };
-        let launches: usize = self.tape().segments[segments.clone()].iter().map(|segment| segment.launches.len()).sum();
-        if launches == 0 || launches > timestamps.passes() {
-            return Ok(None);
-        }
-        let repetitions = (repetitions as usize).clamp(1, timestamps.passes() / launches);
-        let run = async {
-            let mut first = 0;
-            for _ in 0..repetitions {
-                for segment in segments.clone() {
-                    executor.run_timestamped(segment, timestamps, first)?;
-                    first += self.tape().segments[segment].launches.len();
-                }
-            }
-            self.executor.read(self.wait).await
-        };
-        let (_, wall) = by_wall_clock(run).await?;
-        let launches = timestamps.read(executor.gpu(), launches * repetitions).await?;
-        Ok(Some(LaunchSeconds { launches, repetitions, wall }))
+    /// One launch of a segment as work that can be timed.
+    pub fn launch(&self, segment: usize, launch: usize) -> TimedLaunches<'_> {
+        TimedLaunches { tape: self, parts: vec![(segment, launch..launch + 1)] }
     }
 }
 
-/// What the adapter's clock said of some launches.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LaunchSeconds {
-    /// `None` where a launch's end is not after its start.
-    pub launches: Vec<Option<f64>>,
-    pub repetitions: usize,
-    /// Seconds of all by the host's clock.
-    pub wall: f64,
-}
-
-impl LaunchSeconds {
-    /// One repetition by both clocks.
-    pub fn sample(&self) -> Sample {
-        let of_one = |seconds: f64| seconds / self.repetitions as f64;
-        let device: Option<f64> = self.launches.iter().copied().sum();
-        Sample { wall: of_one(self.wall), device: device.map(of_one) }
-    }
-}
-
-/// Segments of a tape as work that can be timed. Doing them again must be legal.
-pub struct TimedSegments<'a> {
-    tape: &'a TimedTape,
-    segments: Range<usize>,
-}
-
-impl TimedSegments<'_> {
-    /// Their launches, in order.
-    pub fn launches(&self) -> impl Iterator<Item = &Launch> {
-        self.tape.tape().segments[self.segments.clone()].iter().flat_map(|segment| &segment.launches)
-    }
-
-    /// What they must at least compute and move.
-    pub fn cost(&self) -> Cost {
-        total_cost(self.launches())
-    }
+fn launches(tape: &Tape) -> impl Iterator<Item = &Launch> {
+    tape.segments.iter().flat_map(|segment| &segment.launches)
 }
 
 /// What launches must at least compute and move together.
@@ -191,16 +137,98 @@ pub fn total_cost<'a>(launches: impl Iterator<Item = &'a Launch>) -> Cost {
     })
 }
 
-impl Timed for TimedSegments<'_> {
+/// What the adapter's clock said of some launches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaunchSeconds {
+    /// One repetition behind the other; `None` where a launch's end is not after its start.
+    pub launches: Vec<Option<f64>>,
+    pub repetitions: u32,
+    /// Seconds of all by the host's clock.
+    pub wall: f64,
+}
+
+impl LaunchSeconds {
+    /// One repetition by both clocks.
+    pub fn sample(&self) -> Sample {
+        let of_one = |seconds: f64| seconds / f64::from(self.repetitions);
+        let device: Option<f64> = self.launches.iter().copied().sum();
+        Sample { wall: of_one(self.wall), device: device.map(of_one) }
+    }
+}
+
+/// Launches of a tape as work that can be timed. Doing them again must be legal.
+pub struct TimedLaunches<'a> {
+    tape: &'a TimedTape,
+    /// Segments, and which of their launches.
+    parts: Vec<(usize, Range<usize>)>,
+}
+
+impl TimedLaunches<'_> {
+    /// The launches, in order.
+    pub fn launches(&self) -> impl Iterator<Item = &Launch> {
+        let segments = &self.tape.tape().segments;
+        self.parts.iter().flat_map(move |(segment, range)| &segments[*segment].launches[range.clone()])
+    }
+
+    /// Segment and number of each, in order.
+    pub fn places(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.parts.iter().flat_map(|(segment, range)| range.clone().map(|launch| (*segment, launch)))
+    }
+
+    /// What they must at least compute and move.
+    pub fn cost(&self) -> Cost {
+        total_cost(self.launches())
+    }
+
+    /// Runs them so many times over and waits for their end.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub async fn run(&self, repetitions: u32) -> Result<(), ExecutionError> {
+        match &self.tape.executor {
+            Executor::Gpu(executor) => executor.run_parts(&self.parts, repetitions)?,
+            Executor::Cpu(executor) => {
+                (0..repetitions).for_each(|_| self.launches().for_each(|launch| executor.run_launch(launch)));
+            }
+        }
+        self.tape.wait().await
+    }
+
+    /// Runs them so many times over, as far as there is room for their times, with a pass a launch; `None` where the
+    /// adapter has no clock.
+    ///
+    /// # Errors
+    /// A device that fails.
+    pub async fn launch_seconds(&self, repetitions: u32) -> Result<Option<LaunchSeconds>, ExecutionError> {
+        let (Executor::Gpu(executor), Some(timestamps)) = (&self.tape.executor, &self.tape.timestamps) else {
+            return Ok(None);
+        };
+        let launches = self.launches().count();
+        if launches == 0 || launches > timestamps.passes() {
+            return Ok(None);
+        }
+        let room = u32::try_from(timestamps.passes() / launches).unwrap_or(u32::MAX);
+        let repetitions = repetitions.clamp(1, room);
+        let run = async {
+            executor.run_timestamped(&self.parts, repetitions, timestamps)?;
+            self.tape.wait().await
+        };
+        let ((), wall) = by_wall_clock(run).await?;
+        let launches = timestamps.read(executor.gpu(), launches * repetitions as usize).await?;
+        Ok(Some(LaunchSeconds { launches, repetitions, wall }))
+    }
+}
+
+impl Timed for TimedLaunches<'_> {
     type Error = ExecutionError;
 
     async fn sample(&mut self, repetitions: u32, clock: Clock) -> Result<Sample, ExecutionError> {
         if clock == Clock::Timestamps
-            && let Some(seconds) = self.tape.launch_seconds(self.segments.clone(), repetitions).await?
+            && let Some(seconds) = self.launch_seconds(repetitions).await?
         {
             return Ok(seconds.sample());
         }
-        let ((), wall) = by_wall_clock(self.tape.run(self.segments.clone(), repetitions)).await?;
+        let ((), wall) = by_wall_clock(self.run(repetitions)).await?;
         Ok(Sample { wall: wall / f64::from(repetitions), device: None })
     }
 

@@ -27,11 +27,13 @@ pub struct Limits {
     pub spread: f64,
     /// What a sample should take at least: shorter work is repeated within it.
     pub sample_seconds: f64,
+    /// Whether to go by the adapter's own clock where it has one.
+    pub timestamps: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { warm_up: 2, least: 10, most: 200, seconds: 3.0, spread: 0.02, sample_seconds: 0.005 }
+        Self { warm_up: 2, least: 10, most: 200, seconds: 3.0, spread: 0.02, sample_seconds: 0.005, timestamps: true }
     }
 }
 
@@ -82,7 +84,6 @@ pub trait Timed {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
     /// Seconds of one repetition.
-    #[serde(flatten)]
     pub seconds: Summary,
     pub clock: Clock,
     /// Repetitions a sample.
@@ -158,7 +159,7 @@ fn is_time(seconds: f64) -> bool {
 
 /// The adapter's time, where it can be true: launches cannot take longer than the wall clock saw them run, and where
 /// they fill less than a fiftieth of that, the unit is more likely wrong than the launches are short.
-fn believable(sample: Sample) -> Option<f64> {
+pub(super) fn believable(sample: Sample) -> Option<f64> {
     let device = sample.device.filter(|&device| is_time(device))?;
     (0.02..=1.05).contains(&(device / sample.wall)).then_some(device)
 }
@@ -229,7 +230,7 @@ async fn warm_up<T: Timed>(timed: &mut T, limits: &Limits, row: &mut Row<T::Erro
     }
     let wanted = if is_time(wall) { (limits.sample_seconds / wall).ceil() } else { f64::from(MOST_REPETITIONS) };
     row.repetitions = (wanted as u32).clamp(1, MOST_REPETITIONS);
-    if believable(timed.sample(row.repetitions, Clock::Timestamps).await?).is_some() {
+    if limits.timestamps && believable(timed.sample(row.repetitions, Clock::Timestamps).await?).is_some() {
         row.clock = Clock::Timestamps;
     }
     Ok(())
@@ -241,7 +242,8 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { warm_up: 1, least: 7, most: 50, seconds: 1e9, spread: 0.02, sample_seconds: 0.005 };
+    const LIMITS: Limits =
+        Limits { warm_up: 1, least: 7, most: 50, seconds: 1e9, spread: 0.02, sample_seconds: 0.005, timestamps: true };
 
     /// Work that says it took certain times, and writes down when it was asked.
     struct Told<'a> {
@@ -354,6 +356,14 @@ mod tests {
                 other => panic!("{index}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn the_adapters_clock_is_left_alone_where_it_is_not_wanted() {
+        let log = RefCell::default();
+        let told = || Told { device: |_| Some(0.008), ..Told::new(0, &log, |_| 0.01) };
+        let clock = |timestamps| timed(&mut [told()], &Limits { timestamps, ..LIMITS })[0].as_ref().unwrap().clock;
+        assert_eq!([true, false].map(clock), [Clock::Timestamps, Clock::WallClock]);
     }
 
     #[test]

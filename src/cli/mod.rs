@@ -1,6 +1,12 @@
 //! The command line: arguments, what is printed, exit codes. All the work is done below.
 
 mod attention;
+mod bench;
+mod bench_attention;
+mod bench_kernels;
+mod bench_session;
+mod bench_table;
+mod bench_train;
 mod byte_size;
 mod check;
 mod check_leak;
@@ -70,6 +76,8 @@ enum Command {
     Compare(compare::Arguments),
     /// Run one op on tensors from a file, forward and backward, to compare with NumPy or PyTorch
     Op(op::Arguments),
+    /// Time attention, kernels and training steps on this adapter
+    Bench(bench::Arguments),
     /// Write down what a model computes for a text: logits, losses, attention weights, gradients
     Trace(trace::Arguments),
     /// What training takes in memory, by context length: every buffer, naive and fused, predicted and measured
@@ -114,6 +122,7 @@ pub fn main() -> ExitCode {
             Command::Check(arguments) => check::run(arguments).await,
             Command::Compare(arguments) => compare::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,
+            Command::Bench(arguments) => bench::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,
             Command::Info(arguments) => info::run(arguments).await,

@@ -2,6 +2,7 @@
 //! reading buffers back, timestamps. Knows nothing of tensors or training.
 
 mod adapter;
+mod buffer_copy;
 mod device;
 mod faults;
 mod pipeline;
@@ -12,6 +13,7 @@ mod shader;
 mod timestamps;
 
 pub use adapter::{AdapterDescription, Choice, Selection, describe_adapters, select};
+pub use buffer_copy::BufferCopy;
 pub use device::{Gpu, GpuError, allocation_bytes};
 pub use faults::DeviceFaults;
 pub use pipeline::{Pipeline, PipelineError, Pipelines};

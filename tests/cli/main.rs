@@ -2,6 +2,7 @@
 
 mod attention;
 mod bad_input;
+mod bench;
 mod check;
 mod commands;
 mod faults;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Difference, Longest, Measured, Outcome, PredictedBytes, Refusal, Row, Side, Time};
 use crate::bench::attention::{AttentionJob, AttentionJobError, AttentionPlan, AttentionSizes, AttentionSubject, Pass};
-use crate::bench::timed_tape::TimedSegments;
+use crate::bench::timed_tape::TimedLaunches;
 use crate::bench::timing::{Clock, Limits, Sample, Timed, Timing, TimingError, time_together};
 use crate::gpu::{AdapterKind, Gpu};
 use crate::graph::Reuse;
@@ -92,7 +92,7 @@ impl Forms<'_> {
         };
         let profile = self.gpu.as_ref().map(|gpu| &gpu.profile);
         let predicted = predicted(&plan.allocations(profile.map(|profile| &profile.limits)));
-        let checked = profile.map_or(Ok(()), |profile| plan.tape.check(profile));
+        let checked = plan.tape.check(profile);
         Ok(Planned { predicted, plan: checked.map(|()| plan).map_err(|error| Refusal::from(&error)) })
     }
 
@@ -175,7 +175,7 @@ impl Forms<'_> {
         let first = jobs.iter().map(|job| job.first_seconds()).fold(0.0, f64::max);
         let limits = limits(self.seconds, first);
         let pass = if self.backward { Pass::Both } else { Pass::Forward };
-        let mut work: Vec<TimedSegments<'_>> = jobs.iter().map(|job| job.pass(pass)).collect();
+        let mut work: Vec<TimedLaunches<'_>> = jobs.iter().map(|job| job.pass(pass)).collect();
         let timings = time_together(&mut work, &limits, self.seed, stop).await;
         let clocks = || timings.iter().flatten().map(|timing| timing.clock);
         if clocks().any(|clock| clock != Clock::WallClock) && clocks().any(|clock| clock == Clock::WallClock) {
@@ -202,7 +202,7 @@ fn times(
 }
 
 /// Work that the host's clock times even where the adapter has one.
-struct ByWallClock<'a>(TimedSegments<'a>);
+struct ByWallClock<'a>(TimedLaunches<'a>);
 
 impl Timed for ByWallClock<'_> {
     type Error = ExecutionError;
