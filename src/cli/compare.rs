@@ -131,6 +131,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     if let Some(error) = failed {
         return Err(error);
     }
+    let refused = comparison.rows.iter().filter_map(|row| row.fused.refusal().zip(row.naive.refusal()));
+    if refused.count() == contexts.len() {
+        bail!("nothing fits here: every context length was refused in both forms");
+    }
     let apart = comparison.rows.iter().filter_map(|row| disagreement(row.context_length, &row.differences));
     let apart: Vec<String> = apart.collect();
     for line in &apart {

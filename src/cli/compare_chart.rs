@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::bench::compare::{Comparison, Quantity, Refusal, Row, Side};
+use crate::bench::compare::{Comparison, Longest, Quantity, Row, Side};
 use crate::bench::units;
 
 /// Width and height of the picture, in its own units.
@@ -39,7 +39,7 @@ struct Curve {
     /// Filled circles, or else open squares: told apart without colour.
     filled: bool,
     points: Vec<Point>,
-    /// The shortest context that was refused.
+    /// Where it ends, if that is known.
     end: Option<End>,
 }
 
@@ -64,10 +64,9 @@ struct End {
 /// The text of an SVG picture of one quantity. What is refused, not measured or no positive number has no point.
 pub fn compare_chart(comparison: &Comparison, quantity: Quantity) -> Result<String, ChartError> {
     let (naive, fused) = (comparison.longest_naive.as_ref(), comparison.longest_fused.as_ref());
-    let longest = [naive, fused].map(|longest| longest.map(|longest| longest.context_length));
     let curves = [
-        curve(("naive", NAIVE, true), &comparison.rows, quantity, longest[0], |row| &row.naive),
-        curve(("fused", FUSED, false), &comparison.rows, quantity, longest[1], |row| &row.fused),
+        curve(("naive", NAIVE, true), &comparison.rows, quantity, naive, |row| &row.naive),
+        curve(("fused", FUSED, false), &comparison.rows, quantity, fused, |row| &row.fused),
     ];
     let mut lengths: Vec<f64> = comparison.rows.iter().map(|row| row.context_length.max(1) as f64).collect();
     lengths.sort_by(f64::total_cmp);
@@ -113,27 +112,42 @@ fn curve(
     (name, colour, filled): (&'static str, RGBColor, bool),
     rows: &[Row],
     quantity: Quantity,
-    longest: Option<u64>,
+    longest: Option<&Longest>,
     side: impl Fn(&Row) -> &Side,
 ) -> Curve {
     let mut points: Vec<Point> = rows.iter().filter_map(|row| point(row, side(row), quantity)).collect();
     points.sort_by(|a, b| a.length.total_cmp(&b.length));
-    let refused = rows.iter().filter_map(|row| Some((row.context_length, side(row).refusal()?)));
-    let first = refused.min_by_key(|(length, _)| *length);
-    let ran = points.iter().rev().find(|point| !point.is_refused).map_or(0.0, |point| point.length);
-    let end = first.map(|(length, refusal)| end(name, length, refusal, longest, ran));
+    let end = end(name, rows, longest, side);
     Curve { name, colour, filled, points, end }
 }
 
-/// The line on where a form ends: at the longest context that fits where that is known and the refusal is not of
-/// another length, else at the longest that ran.
-fn end(name: &str, refused: u64, refusal: &Refusal, longest: Option<u64>, ran: f64) -> End {
-    let (length, place) = match longest.filter(|&longest| longest > 0 && longest as f64 >= ran && longest < refused) {
-        Some(longest) => (longest as f64, format!("{name} ends here, at T={longest}")),
-        None if ran > 0.0 => (ran, format!("{name} ends here, at T={ran}")),
-        None => (refused.max(1) as f64, format!("{name} does not run")),
-    };
-    End { length, words: format!("{place}. T={refused}: {}", refusal.short()) }
+/// How far beyond the longest context of the rows an end is still drawn.
+const SIGHT: u64 = 2;
+
+/// Where a form ends: at the longest context that fits where that is known, agrees with the rows and is near them, else
+/// at the longest that ran.
+fn end(name: &str, rows: &[Row], longest: Option<&Longest>, side: impl Fn(&Row) -> &Side) -> Option<End> {
+    let refused = rows.iter().filter_map(|row| Some((row.context_length, side(row).refusal()?)));
+    let refused = refused.min_by_key(|(length, _)| *length);
+    let ran = rows.iter().filter(|row| side(row).measured().is_some()).map(|row| row.context_length).max();
+    let last = rows.iter().map(|row| row.context_length).max()?;
+    if let Some(Longest { context_length, refusal: Some(refusal) }) = longest
+        && (ran.unwrap_or(1)..=last.saturating_mul(SIGHT)).contains(context_length)
+        && refused.is_none_or(|(length, _)| length > *context_length)
+    {
+        let words = format!("{name} ends here, at T={context_length}. T={}: {}", context_length + 1, refusal.short());
+        return Some(End { length: *context_length as f64, words });
+    }
+    let (length, refusal) = refused?;
+    Some(match ran {
+        Some(ran) => End {
+            length: ran.max(1) as f64,
+            words: format!("{name} ends here, at T={ran}. T={length}: {}", refusal.short()),
+        },
+        None => {
+            End { length: length.max(1) as f64, words: format!("{name} does not run. T={length}: {}", refusal.short()) }
+        }
+    })
 }
 
 fn point(row: &Row, side: &Side, quantity: Quantity) -> Option<Point> {
@@ -415,7 +429,7 @@ mod tests {
     use super::*;
     use crate::bench::Clock;
     use crate::bench::compare::tests::{comparison, refused_row, row};
-    use crate::bench::compare::{Longest, Measured, Outcome, Time};
+    use crate::bench::compare::{Measured, Outcome, Refusal, Time};
 
     fn sweep() -> Comparison {
         let rows = [64, 128, 256, 512, 1024, 2048].map(row).into_iter().chain([4096, 8192].map(refused_row));
@@ -436,7 +450,7 @@ mod tests {
                 "context length T, positions",
                 "slope 1: twice T,",
                 "slope 2: twice T,",
-                "naive ends here, at T=2896. T=4096: one tensor of 256.0 MiB, a binding holds 128.0 MiB",
+                "naive ends here, at T=2896. T=2897: one tensor of 128.1 MiB, a binding holds 128.0 MiB",
                 "\n8192\n",
             ] {
                 assert!(svg.contains(expected), "{expected}: {svg}");
@@ -475,6 +489,32 @@ mod tests {
                 let numbers = svg.split(['"', ' ', ',']).filter_map(|word| word.parse::<f64>().ok());
                 assert!(numbers.into_iter().all(|number| (0.0..=9000.0).contains(&number)), "{svg}");
             }
+        }
+    }
+
+    #[test]
+    fn the_end_is_drawn_where_it_is_near_and_where_it_agrees_with_the_rows() {
+        let rows = |lengths: &[u64]| lengths.iter().map(|&length| row(length)).collect::<Vec<_>>();
+        let at = |context_length| {
+            let refusal = Some(Refusal::Other("it is full".into()));
+            Some(Longest { context_length, refusal })
+        };
+        let refused = [rows(&[64]), vec![refused_row(128)]].concat();
+        for (rows, longest, expected) in [
+            (rows(&[64, 128]), at(200), Some((200.0, "naive ends here, at T=200. T=201: it is full"))),
+            (rows(&[64, 128]), at(257), None),
+            (rows(&[64, 128]), Some(Longest { context_length: 200, refusal: None }), None),
+            (rows(&[64, 128]), None, None),
+            (vec![], at(200), None),
+            (refused.clone(), at(100), Some((100.0, "naive ends here, at T=100. T=101: it is full"))),
+            // Memory that was short for a while: what happened counts.
+            (refused.clone(), at(128), Some((64.0, "naive ends here, at T=64. T=128: one tensor of 256.0 KiB,"))),
+            (refused, None, Some((64.0, "naive ends here, at T=64. T=128: one tensor of 256.0 KiB,"))),
+        ] {
+            let found = end("naive", &rows, longest.as_ref(), |row| &row.naive);
+            assert_eq!(found.as_ref().map(|end| end.length), expected.map(|(length, _)| length), "{longest:?}");
+            let words = found.map_or(String::new(), |end| end.words);
+            assert!(words.starts_with(expected.map_or("", |(_, words)| words)), "{words}");
         }
     }
 

@@ -121,7 +121,14 @@ impl Crossover {
             Self::Nowhere if lengths(Verdict::Even).len() == judged.len() => {
                 "neither form wins beyond the noise at any length compared".into()
             }
-            Self::Nowhere => format!("there is no length from which fused {wins}: {}", rest()),
+            Self::Nowhere => {
+                let won = lengths(Verdict::Wins);
+                let won = match won.is_empty() {
+                    true => String::new(),
+                    false => format!("it {wins} at T={}, ", won.join(", ")),
+                };
+                format!("there is no length from which fused {wins} at all longer ones: {won}{}", rest())
+            }
         };
         format!("{}: {said}", quantity.name())
     }
@@ -188,12 +195,14 @@ mod tests {
             (
                 &[1.4, 1.4, 0.5],
                 Crossover::Nowhere,
-                "time: there is no length from which fused is faster: it is slower at T=256",
+                "time: there is no length from which fused is faster at all longer ones: it is faster at T=64, 128, it is slower \
+                 at T=256",
             ),
             (
                 &[0.5, 1.0],
                 Crossover::Nowhere,
-                "time: there is no length from which fused is faster: it is slower at T=64 and it is even at T=128",
+                "time: there is no length from which fused is faster at all longer ones: it is slower at T=64 and it is even at \
+                 T=128",
             ),
             (&[1.0, 1.0], Crossover::Nowhere, "time: neither form wins beyond the noise at any length compared"),
         ] {

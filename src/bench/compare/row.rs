@@ -136,16 +136,28 @@ impl Refusal {
     pub fn short(&self) -> String {
         match self {
             Self::Binding { bytes, limit, .. } => {
-                format!("one tensor of {}, a binding holds {}", units::bytes(*bytes), units::bytes(*limit))
+                let [bytes, limit] = apart(*bytes, *limit);
+                format!("one tensor of {bytes}, a binding holds {limit}")
             }
             Self::Buffer { bytes, limit, .. } => {
-                format!("one tensor of {}, a buffer holds {}", units::bytes(*bytes), units::bytes(*limit))
+                let [bytes, limit] = apart(*bytes, *limit);
+                format!("one tensor of {bytes}, a buffer holds {limit}")
             }
             Self::Memory { bytes, available } => {
-                format!("{} in all, {} of memory available", units::bytes(*bytes), units::bytes(*available))
+                let [bytes, available] = apart(*bytes, *available);
+                format!("{bytes} in all, {available} of memory available")
             }
             Self::Other(reason) => reason.clone(),
         }
+    }
+}
+
+/// Two numbers of bytes in words that differ, if they do: to the byte where their rounded ones do not.
+fn apart(left: u64, right: u64) -> [String; 2] {
+    let rounded = [left, right].map(units::bytes);
+    match rounded[0] == rounded[1] {
+        true => [left, right].map(|bytes| format!("{bytes} bytes")),
+        false => rounded,
     }
 }
 
@@ -307,6 +319,11 @@ mod tests {
                 Refusal::Buffer { tensor: "scores".into(), bytes: 4 << 30, limit: (2 << 30) - 4 },
                 "'scores' needs 4294967296 bytes in one buffer, the adapter makes at most 2147483644",
                 "one tensor of 4.0 GiB, a buffer holds 2.0 GiB",
+            ),
+            (
+                Refusal::Buffer { tensor: "scores".into(), bytes: 2_147_766_336, limit: 2_147_483_644 },
+                "'scores' needs 2147766336 bytes in one buffer, the adapter makes at most 2147483644",
+                "one tensor of 2147766336 bytes, a buffer holds 2147483644 bytes",
             ),
             (
                 Refusal::Memory { bytes: 3 << 30, available: 1 << 30 },
