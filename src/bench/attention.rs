@@ -500,7 +500,7 @@ mod tests {
         for (sizes, expected) in [
             (AttentionSizes { heads: 0, ..SIZES }, "B=2 H=0 T=24 D=8: every size must be at least 1"),
             (AttentionSizes { heads: usize::MAX, head_dim: 2, ..SIZES }, "every size must be at least 1"),
-            (AttentionSizes { batch: 1, heads: 4, context_length: 2897, head_dim: 64 }, "134281744"),
+            (AttentionSizes { batch: 1, heads: 4, context_length: 5000, head_dim: 64 }, "400000000"),
         ] {
             let error = plan(sizes).to_string();
             assert!(error.contains(expected), "{error}");

@@ -159,7 +159,7 @@ fn is_time(seconds: f64) -> bool {
 
 /// The adapter's time, where it can be true: launches cannot take longer than the wall clock saw them run, and where
 /// they fill less than a fiftieth of that, the unit is more likely wrong than the launches are short.
-pub(super) fn believable(sample: Sample) -> Option<f64> {
+fn believable(sample: Sample) -> Option<f64> {
     let device = sample.device.filter(|&device| is_time(device))?;
     (0.02..=1.05).contains(&(device / sample.wall)).then_some(device)
 }

@@ -7,7 +7,7 @@ use super::ceilings::Ceilings;
 use super::report::Row;
 use super::statistics::Summary;
 use super::timed_tape::{BufferContents, TimedLaunches, TimedTape};
-use super::timing::{Clock, Limits, Sample, Timed, Timing, TimingError, believable, time_together};
+use super::timing::{Clock, Limits, Sample, Timed, Timing, TimingError, time_together};
 use crate::data::batches::{BatchError, training_batch};
 use crate::gpu::Gpu;
 use crate::graph::Reuse;
@@ -38,23 +38,48 @@ pub struct StepJob {
     shape: String,
 }
 
-/// Work that is timed by the host's clock whatever the adapter has.
-struct ByWallClock<'a>(TimedLaunches<'a>);
+/// Launches that are timed by the host's clock whatever the adapter has; or, where a place for them is given, one by one by
+/// the adapter's.
+struct StepTimes<'a> {
+    launches: TimedLaunches<'a>,
+    /// The seconds of each design in each sample.
+    apart: Option<BTreeMap<String, Vec<f64>>>,
+}
 
-impl Timed for ByWallClock<'_> {
-    type Error = ExecutionError;
-
-    async fn sample(&mut self, repetitions: u32, _: Clock) -> Result<Sample, ExecutionError> {
-        self.0.sample(repetitions, Clock::WallClock).await
+impl<'a> StepTimes<'a> {
+    fn whole(launches: TimedLaunches<'a>) -> Self {
+        Self { launches, apart: None }
     }
 
-    fn first_seconds(&self) -> f64 {
-        self.0.first_seconds()
+    fn apart(launches: TimedLaunches<'a>) -> Self {
+        Self { launches, apart: Some(BTreeMap::new()) }
     }
 }
 
-/// Samples of the launches of whole steps by the adapter's clock.
-const STEPS: usize = 11;
+impl Timed for StepTimes<'_> {
+    type Error = ExecutionError;
+
+    async fn sample(&mut self, repetitions: u32, clock: Clock) -> Result<Sample, ExecutionError> {
+        if clock == Clock::Timestamps
+            && let Some(apart) = &mut self.apart
+            && let Some(found) = self.launches.launch_seconds(1).await?
+        {
+            let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+            for (launch, seconds) in self.launches.launches().zip(&found.launches) {
+                *sums.entry(name(launch)).or_default() += seconds.unwrap_or(0.0);
+            }
+            for (name, sum) in sums {
+                apart.entry(name).or_default().push(sum);
+            }
+            return Ok(found.sample());
+        }
+        self.launches.sample(repetitions, Clock::WallClock).await
+    }
+
+    fn first_seconds(&self) -> f64 {
+        self.launches.first_seconds()
+    }
+}
 
 impl StepJob {
     /// Plans the step of some settings, sets it up on `gpu` (`None` for the CPU executor) with first weights and a batch
@@ -112,17 +137,20 @@ impl StepJob {
     ) -> Result<Vec<Row>, ExecutionError> {
         let step = self.step();
         let (cost, launches) = (step.cost(), step.launches().count());
-        let whole = time_together(&mut [ByWallClock(self.step())], limits, seed, stop).await.pop();
-        let whole = match whole.unwrap_or(Err(TimingError::Interrupted)) {
-            Err(TimingError::Failed(error)) => return Err(error),
-            whole => whole,
+        // In turn, so that what slows the machine down slows both.
+        let mut work = [StepTimes::whole(self.step()), StepTimes::apart(self.step())];
+        let mut timings = time_together(&mut work, limits, seed, stop).await.into_iter();
+        let mut next = || match timings.next().unwrap_or(Err(TimingError::Interrupted)) {
+            Err(TimingError::Failed(error)) => Err(error),
+            timing => Ok(timing),
         };
+        let (whole, apart) = (next()?, next()?);
         let seconds = whole.as_ref().ok().map(|timing| timing.seconds.median);
         let mut first = Row::new((&self.shape, "step", ""), launches, cost, whole, ceilings);
         let Some(seconds) = seconds else { return Ok(vec![first]) };
-        let parts = match self.by_timestamps(&step, limits, stop).await? {
-            Some(parts) => parts,
-            None => self.alone(&step, limits, seed, stop).await?,
+        let parts = match (&work[1].apart, apart) {
+            (Some(samples), Ok(Timing { clock: Clock::Timestamps, .. })) => by_timestamps(&step, samples),
+            _ => self.alone(&step, limits, seed, stop).await?,
         };
         let sum: f64 = parts.values().filter_map(|part| part.seconds).map(|found| found.median).sum();
         first.share = Some(1.0);
@@ -147,40 +175,6 @@ impl StepJob {
         Ok(rows)
     }
 
-    /// The kernels of a step by the adapter's clock; `None` where that has none that can be believed, or is not wanted.
-    async fn by_timestamps(
-        &self,
-        step: &TimedLaunches<'_>,
-        limits: &Limits,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<Option<BTreeMap<String, Part>>, ExecutionError> {
-        if !limits.timestamps {
-            return Ok(None);
-        }
-        let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for _ in 0..STEPS {
-            if stop() {
-                break;
-            }
-            let Some(found) = step.launch_seconds(1).await? else { return Ok(None) };
-            if believable(found.sample()).is_none() {
-                return Ok(None);
-            }
-            let mut sums: BTreeMap<String, f64> = BTreeMap::new();
-            for (launch, seconds) in step.launches().zip(found.launches) {
-                *sums.entry(name(launch)).or_default() += seconds.unwrap_or(0.0);
-            }
-            for (name, sum) in sums {
-                samples.entry(name).or_default().push(sum);
-            }
-        }
-        let mut parts = parts(step, Clock::Timestamps);
-        for (name, part) in &mut parts {
-            part.seconds = samples.get(name).and_then(|samples| Summary::of(samples));
-        }
-        Ok(Some(parts))
-    }
-
     /// The kernels of a step by the host's clock: each distinct launch is repeated alone. What the launches before it left
     /// in caches is missing then, so the sum may exceed the step.
     async fn alone(
@@ -200,7 +194,7 @@ impl StepJob {
         let mut parts = parts(step, Clock::WallClock);
         let mut missing = Vec::new();
         for ((segment, index), launch, count) in distinct.into_values() {
-            let mut work = [ByWallClock(self.tape.launch(segment, index))];
+            let mut work = [StepTimes::whole(self.tape.launch(segment, index))];
             let found = match time_together(&mut work, &of_one, seed, stop).await.pop() {
                 Some(Ok(timing)) => timing.seconds,
                 Some(Err(TimingError::Failed(error))) => return Err(error),
@@ -220,6 +214,15 @@ impl StepJob {
         }
         Ok(parts)
     }
+}
+
+/// The kernels of a step by the adapter's clock.
+fn by_timestamps(step: &TimedLaunches<'_>, samples: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, Part> {
+    let mut parts = parts(step, Clock::Timestamps);
+    for (name, part) in &mut parts {
+        part.seconds = samples.get(name).and_then(|samples| Summary::of(samples));
+    }
+    parts
 }
 
 /// A kernel and its design.

@@ -76,7 +76,8 @@ fn figure(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),
         value if value >= 9.995 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
+        value if value >= 0.005 => format!("{value:.2}"),
+        _ => "<0.01".into(),
     }
 }
 
@@ -111,7 +112,8 @@ fn speed(speed: Speed) -> String {
 
 fn against_first(rows: &[Row], row: &Row) -> Option<String> {
     let first = first_of(rows, row)?;
-    if first.key() == row.key() {
+    // The parts of a whole are no rivals.
+    if first.key() == row.key() || row.share.is_some() {
         return None;
     }
     let (this, first) = (row.timing.as_ref()?, first.timing.as_ref()?);

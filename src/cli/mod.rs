@@ -76,12 +76,12 @@ enum Command {
     Compare(compare::Arguments),
     /// Run one op on tensors from a file, forward and backward, to compare with NumPy or PyTorch
     Op(op::Arguments),
-    /// Time attention, kernels and training steps on this adapter
-    Bench(bench::Arguments),
     /// Write down what a model computes for a text: logits, losses, attention weights, gradients
     Trace(trace::Arguments),
     /// What training takes in memory, by context length: every buffer, naive and fused, predicted and measured
     Memory(memory::Arguments),
+    /// Time attention, kernels and training steps on this adapter
+    Bench(bench::Arguments),
     /// List the adapters, and say which one is used and why
     Info(info::Arguments),
     /// Print a completion script for a shell
@@ -122,9 +122,9 @@ pub fn main() -> ExitCode {
             Command::Check(arguments) => check::run(arguments).await,
             Command::Compare(arguments) => compare::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,
-            Command::Bench(arguments) => bench::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,
+            Command::Bench(arguments) => bench::run(arguments).await,
             Command::Info(arguments) => info::run(arguments).await,
             Command::Completions(arguments) => shell::completions(&arguments),
             Command::Man(arguments) => shell::man(&arguments),
