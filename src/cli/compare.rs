@@ -164,7 +164,8 @@ fn subjects(choice: Option<&AttentionChoice>) -> anyhow::Result<[AttentionSubjec
 
 /// Whether there are two forms at all.
 fn is_fused(forms: &Forms<'_>, context_length: u64) -> anyhow::Result<()> {
-    let plan = forms.plan(Form::Fused, context_length)?;
+    // Of one sequence: a batch that does not fit is refused length by length.
+    let plan = Forms { batch: forms.batch.min(1), ..forms.clone() }.plan(Form::Fused, context_length)?;
     if plan.rewrites.iter().any(|report| report.outcome == Ok("attention")) {
         return Ok(());
     }

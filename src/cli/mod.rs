@@ -72,14 +72,14 @@ enum Command {
     Parity(parity::Arguments),
     /// Check an attention file against the closed form, and say what is wrong with it
     Check(check::Arguments),
-    /// Naive and fused attention side by side: memory, time and results at each context length
-    Compare(compare::Arguments),
     /// Run one op on tensors from a file, forward and backward, to compare with NumPy or PyTorch
     Op(op::Arguments),
     /// Write down what a model computes for a text: logits, losses, attention weights, gradients
     Trace(trace::Arguments),
     /// What training takes in memory, by context length: every buffer, naive and fused, predicted and measured
     Memory(memory::Arguments),
+    /// Naive and fused attention side by side: memory, time and results at each context length
+    Compare(compare::Arguments),
     /// Time attention, kernels and training steps on this adapter
     Bench(bench::Arguments),
     /// List the adapters, and say which one is used and why
@@ -120,10 +120,10 @@ pub fn main() -> ExitCode {
             Command::Generate(arguments) => generate::run(arguments).await,
             Command::Parity(arguments) => parity::run(arguments).await,
             Command::Check(arguments) => check::run(arguments).await,
-            Command::Compare(arguments) => compare::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,
+            Command::Compare(arguments) => compare::run(arguments).await,
             Command::Bench(arguments) => bench::run(arguments).await,
             Command::Info(arguments) => info::run(arguments).await,
             Command::Completions(arguments) => shell::completions(&arguments),

@@ -12,6 +12,7 @@ use crate::script::Tracer;
 use crate::tape::{Allocation, Category, ExecutionError, available_bytes};
 
 /// The two forms of an attention, and what they run on.
+#[derive(Clone)]
 pub struct Forms<'a> {
     pub naive: AttentionSubject,
     pub fused: AttentionSubject,
