@@ -114,7 +114,8 @@ impl Session {
     }
 
     fn heading(&self, line: &str) -> String {
-        let mut text = format!("headlight bench {} {line}\n", self.report.bench);
+        let Report { bench, headlight, seed, .. } = &self.report;
+        let mut text = format!("headlight {headlight} bench {bench}, seed {seed}\n{line}\n");
         text.push_str(&bench_table::ceilings(&self.report.ceilings));
         if let Some(baseline) = &self.baseline {
             let on = &baseline.report.on;

@@ -106,8 +106,9 @@ fn first_of<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
     rows.iter().find(|other| (&other.shape, &other.pass) == (&row.shape, &row.pass))
 }
 
+/// How many times as fast, with room for the mark of noise, so that digits stand under digits.
 fn speed(speed: Speed) -> String {
-    format!("{}{}", units::ratio(speed.ratio), if speed.is_noise { "~" } else { "" })
+    format!("{}{}", units::ratio(speed.ratio), if speed.is_noise { "~" } else { " " })
 }
 
 fn against_first(rows: &[Row], row: &Row) -> Option<String> {
@@ -123,7 +124,7 @@ fn against_first(rows: &[Row], row: &Row) -> Option<String> {
 fn against_baseline(baseline: &Baseline, row: &Row) -> String {
     match baseline.verdict(row) {
         Verdict::Speed(Speed { ratio, is_noise: true }) => format!("{} noise", units::ratio(ratio)),
-        Verdict::Speed(found) => speed(found),
+        Verdict::Speed(Speed { ratio, .. }) => units::ratio(ratio),
         Verdict::OtherClock => "other clock".into(),
         Verdict::NotMeasured => "not measured".into(),
         Verdict::Missing => "not in it".into(),
@@ -188,4 +189,80 @@ pub fn table(rows: &[Row], baseline: Option<&Baseline>) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::report::tests::{report, row};
+
+    #[test]
+    fn a_table_tells_shape_clock_interval_rates_and_how_fast_each_is_beside_the_first() {
+        let refused = Row::without_time("B=1 H=1 T=9 D=4", "naive", "forward", "it needs 3 bytes, there are 2".into());
+        let noted = Row { note: Some("not fused: line 3".into()), ..row("mine.star", "forward", 0.004) };
+        let rows = [
+            row("naive", "forward", 0.002),
+            row("fused", "forward", 0.001),
+            noted,
+            row("naive", "backward", 0.002),
+            row("fused", "backward", 0.00201),
+            refused,
+        ];
+        insta::assert_snapshot!(table(&rows, None), @"
+        B=1 H=1 T=8 D=4
+                              median    95%  spread   n  clock  GFLOP/s       GB/s        first run       x
+          naive forward      2.00 ms  ±2.0%    4.0%  10   wall     2.00  12%  0.50   50%     250 ms
+          fused forward      1.00 ms  ±2.0%    4.0%  10   wall     4.00  25%  1.00  100%     250 ms  2.00x
+          mine.star forward  4.00 ms  ±2.0%    4.0%  10   wall     1.00   6%  0.25   25%     250 ms  0.50x
+            not fused: line 3
+          naive backward     2.00 ms  ±2.0%    4.0%  10   wall     2.00  12%  0.50   50%     250 ms
+          fused backward     2.01 ms  ±2.0%    4.0%  10   wall     1.99  12%  0.50   50%     250 ms  1.00x~
+
+        B=1 H=1 T=9 D=4
+                              median    95%  spread   n  clock  GFLOP/s       GB/s        first run       x
+          naive forward      n/a: it needs 3 bytes, there are 2
+        ");
+    }
+
+    #[test]
+    fn a_baseline_has_a_column_that_says_what_is_noise_and_what_has_no_partner() {
+        let earlier = report(vec![row("naive", "forward", 0.004), row("fused", "forward", 0.00101)]);
+        let baseline = Baseline { file: "old.json".into(), report: earlier };
+        let rows = [row("naive", "forward", 0.002), row("fused", "forward", 0.001), row("fused", "both", 0.001)];
+        let text = table(&rows, Some(&baseline));
+        let ends: Vec<&str> = text.lines().skip(2).map(|line| line.rsplit("  ").next().unwrap().trim()).collect();
+        assert_eq!(ends, ["2.00x", "1.01x noise", "not in it"], "{text}");
+    }
+
+    #[test]
+    fn the_parts_of_a_whole_have_shares_and_are_no_rivals() {
+        let part = |name: &str, share| Row { share: Some(share), ..row(name, "", 0.001) };
+        let text = table(&[part("step", 1.0), part("matmul/tiled", 0.5), part("fill/vec4", 0.001)], None);
+        assert!(text.contains("launches   share") && text.contains("  50.0%") && text.contains("   0.1%"), "{text}");
+        assert!(!text.contains('x') && !text.contains("first run"), "{text}");
+    }
+
+    #[test]
+    fn every_csv_line_has_the_fields_of_the_header_and_quotes_what_must_be() {
+        let refused = Row::without_time("query, key NN 1x2x3", "a \"b\"", "", "one\ntwo".into());
+        let report = report(vec![row("naive", "forward", 0.002), refused]);
+        let lines: Vec<String> = report.rows.iter().map(|row| csv(&report, row)).collect();
+        let columns = CSV_HEADER.split(',').count();
+        assert_eq!(lines[0].split(',').count(), columns, "{}", lines[0]);
+        assert!(
+            lines[0].starts_with("attention,WebGPU defaults,,none,GPU,B=1 H=1 T=8 D=4,naive,forward,wall,10,1,0.002,")
+        );
+        assert_eq!(lines[1].split(',').count(), columns + 1, "{}", lines[1]);
+        assert!(lines[1].contains(",\"query, key NN 1x2x3\",\"a \"\"b\"\"\",,,,"), "{}", lines[1]);
+        assert!(lines[1].ends_with(",one two"), "{}", lines[1]);
+    }
+
+    #[test]
+    fn figures_have_three_digits_and_small_ones_are_not_nothing() {
+        for (value, text) in
+            [(1234.5, "1234"), (99.96, "100"), (12.345, "12.3"), (9.999, "10.0"), (0.5, "0.50"), (0.004, "<0.01")]
+        {
+            assert_eq!(figure(value), text);
+        }
+    }
 }

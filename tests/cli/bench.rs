@@ -19,7 +19,9 @@ fn every_attention_and_pass_has_a_row_under_its_shape_and_no_time_is_zero() {
     let room = Room::new();
     for device in devices() {
         let text = room.run(&format!("{ATTENTION} {QUICK} --device {device}")).fine();
-        assert!(text.starts_with("headlight bench attention running on "), "{text}");
+        let version = env!("CARGO_PKG_VERSION");
+        let heading = format!("headlight {version} bench attention, seed 1337\nrunning on ");
+        assert!(text.starts_with(&heading), "{text}");
         assert_eq!(text.contains("at most, as measured now: "), *device == "gpu", "{text}");
         let shapes: Vec<&str> = text.lines().filter(|line| line.starts_with("B=")).collect();
         assert_eq!(shapes, ["B=2 H=2 T=8 D=8", "B=2 H=2 T=16 D=8"], "{text}");
