@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::timed_tape::{BufferContents, TimedLaunches, TimedTape, total_cost};
-use crate::gpu::{Gpu, Profile};
+use crate::gpu::{BindingLimits, Gpu, Profile};
 use crate::graph::ops::input;
 use crate::graph::{
     Graph, GraphError, LoweringError, Reuse, RewriteReport, Rewrites, TapeBuilder, TensorType, Value,
@@ -17,7 +17,8 @@ use crate::script::{
     Initial, Inputs, ParameterDeclaration, REFERENCE, Script, ScriptError, TraceSizes, Tracer, replay,
 };
 use crate::tape::{
-    BufferId, Category, Cost, ElementKind, ExecutionError, HostBuffer, Launch, Segment, Tape, TapeError, normal,
+    Allocation, BufferId, Category, Cost, ElementKind, ExecutionError, HostBuffer, Launch, Segment, Tape, TapeError,
+    normal,
 };
 use crate::train::attention_choice::{AttentionChoice, AttentionKind};
 
@@ -185,6 +186,23 @@ impl AttentionPlan {
         profile: Option<&Profile>,
         tracer: &dyn Tracer,
     ) -> Result<Self, AttentionJobError> {
+        let plan = Self::unchecked(subject, sizes, backward, reuse, profile, tracer)?;
+        plan.tape.check(profile)?;
+        Ok(plan)
+    }
+
+    /// As [`AttentionPlan::new`], for somebody who wants to know what it needs even where it cannot run.
+    ///
+    /// # Errors
+    /// A size of 0, a function that is wrong or refuses the sizes, a size that no kernel can index.
+    pub fn unchecked(
+        subject: &AttentionSubject,
+        sizes: AttentionSizes,
+        backward: bool,
+        reuse: Reuse,
+        profile: Option<&Profile>,
+        tracer: &dyn Tracer,
+    ) -> Result<Self, AttentionJobError> {
         let AttentionSizes { batch, heads, context_length, head_dim } = sizes;
         let width = heads.checked_mul(head_dim).filter(|&width| width.min(batch).min(context_length) > 0);
         let width = width.ok_or(AttentionJobError::Sizes { sizes })?;
@@ -241,7 +259,7 @@ impl AttentionPlan {
         }
         builder.begin_segment("forward");
         let [forward, all] = builder.lower_in_parts(&graph, &places, &roots, forward_nodes)?;
-        let mut tape = builder.finish()?;
+        let mut tape = builder.finish_unchecked();
         split(&mut tape, [forward, all]);
 
         let place = |value: &Value| places[value];
@@ -256,6 +274,11 @@ impl AttentionPlan {
             output,
             gradients,
         })
+    }
+
+    /// Every buffer that [`AttentionJob::set_up`] makes for its tape, on a device with these limits or in host memory.
+    pub fn allocations(&self, limits: Option<&BindingLimits>) -> Vec<Allocation> {
+        TimedTape::allocations(&self.tape, limits)
     }
 
     /// What a pass must at least compute and move.
@@ -320,8 +343,22 @@ impl AttentionJob {
     ) -> Result<Self, AttentionJobError> {
         let profile = gpu.map(|gpu| &gpu.profile);
         let plan = AttentionPlan::new(subject, sizes, backward, Reuse::Never, profile, tracer)?;
+        Self::set_up(gpu, plan, seed).await
+    }
+
+    /// Sets a plan for `gpu`, or for the CPU executor, up and runs it once. One with pooled buffers is good for whole
+    /// passes from the forward one on.
+    ///
+    /// # Errors
+    /// A launch that the adapter cannot run, memory that is not granted, a device that fails.
+    pub async fn set_up(gpu: Option<&Arc<Gpu>>, plan: AttentionPlan, seed: u64) -> Result<Self, AttentionJobError> {
         let tape = TimedTape::new(gpu, plan.tape.clone(), &plan.contents(seed)).await?;
         Ok(Self { plan, tape })
+    }
+
+    /// Bytes of the buffers that were made for the tape, added up where they were made.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.tape.allocated_bytes()
     }
 
     /// A pass as work that can be timed, alone: what it reads is never overwritten.

@@ -3,6 +3,7 @@
 pub mod attention;
 pub mod baseline;
 pub mod ceilings;
+pub mod compare;
 pub mod kernels;
 pub mod order;
 pub mod report;

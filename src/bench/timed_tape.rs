@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::timing::{Clock, Sample, Timed, by_wall_clock};
-use crate::gpu::{AdapterKind, Gpu, Pipelines, Profile, Timestamps};
+use crate::gpu::{AdapterKind, BindingLimits, Gpu, Pipelines, Profile, Timestamps};
 use crate::tape::{
-    BufferId, Category, Cost, ElementKind, ExecutionError, Executor, HostBuffer, Launch, Tape, TapeBuffer, TapeError,
-    available_bytes,
+    Allocation, BufferId, Category, Cost, ElementKind, ExecutionError, Executor, HostBuffer, Launch, Tape, TapeBuffer,
+    TapeError, available_bytes,
 };
 
 /// Passes whose times there is room for at once.
@@ -20,40 +20,59 @@ pub struct TimedTape {
     wait: BufferId,
     timestamps: Option<Timestamps>,
     first_seconds: f64,
+    allocated_bytes: u64,
 }
 
 /// What a buffer holds before the first run.
 pub type BufferContents = (BufferId, HostBuffer<f32>);
 
+/// A tape with one more buffer, of no launch, to wait by.
+fn with_wait(mut tape: Tape) -> (Tape, BufferId) {
+    let wait = tape.buffers.len();
+    tape.buffers.push(TapeBuffer {
+        name: "wait".into(),
+        elements: 4,
+        kind: ElementKind::Real,
+        category: Category::Control,
+        persistent: true,
+    });
+    (tape, wait)
+}
+
 impl TimedTape {
+    /// Every buffer that the executor of a tape makes when it is set up to be timed.
+    pub fn allocations(tape: &Tape, limits: Option<&BindingLimits>) -> Vec<Allocation> {
+        with_wait(tape.clone()).0.allocations(limits)
+    }
+
+    /// Bytes of the buffers that the executor made, added up where they were made; what the adapter's clock takes is not
+    /// among them.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.allocated_bytes
+    }
+
     /// Sets a tape up on `gpu`, or on the CPU executor where that is `None`, fills buffers and runs every segment once.
     ///
     /// # Errors
     /// As [`Executor::new`] and [`Executor::write`]; a device that fails.
-    pub async fn new(
-        gpu: Option<&Arc<Gpu>>,
-        mut tape: Tape,
-        contents: &[BufferContents],
-    ) -> Result<Self, ExecutionError> {
-        let wait = tape.buffers.len();
-        tape.buffers.push(TapeBuffer {
-            name: "wait".into(),
-            elements: 4,
-            kind: ElementKind::Real,
-            category: Category::Control,
-            persistent: true,
-        });
+    pub async fn new(gpu: Option<&Arc<Gpu>>, tape: Tape, contents: &[BufferContents]) -> Result<Self, ExecutionError> {
+        let (tape, wait) = with_wait(tape);
         let launches = tape.segments.iter().map(|segment| segment.launches.len()).sum::<usize>();
         if let Some(gpu) = gpu {
             check_host_memory(&tape, &gpu.profile, available_bytes())?;
         }
         let mut pipelines = Pipelines::default();
+        let before = gpu.map_or(0, |gpu| gpu.allocated_bytes());
         let (executor, set_up) = by_wall_clock(Executor::new(gpu, tape, &mut pipelines)).await?;
+        let allocated_bytes = match &executor {
+            Executor::Gpu(executor) => executor.gpu().allocated_bytes() - before,
+            Executor::Cpu(executor) => executor.allocated_bytes(),
+        };
         let timestamps = match &executor {
             Executor::Gpu(gpu) => Timestamps::new(gpu.gpu(), launches.max(PASSES)).await?,
             Executor::Cpu(_) => None,
         };
-        let mut timed = Self { executor, wait, timestamps, first_seconds: 0.0 };
+        let mut timed = Self { executor, wait, timestamps, first_seconds: 0.0, allocated_bytes };
         timed.fill(contents).await?;
         let whole = timed.segments(0..timed.tape().segments.len());
         let ((), first) = by_wall_clock(whole.run(1)).await?;

@@ -11,6 +11,10 @@ mod byte_size;
 mod check;
 mod check_leak;
 mod check_report;
+mod compare;
+mod compare_chart;
+mod compare_files;
+mod compare_table;
 mod contexts;
 mod device;
 mod environment;
@@ -74,6 +78,8 @@ enum Command {
     Trace(trace::Arguments),
     /// What training takes in memory, by context length: every buffer, naive and fused, predicted and measured
     Memory(memory::Arguments),
+    /// Naive and fused attention side by side: memory, time and results at each context length
+    Compare(compare::Arguments),
     /// Time attention, kernels and training steps on this adapter
     Bench(bench::Arguments),
     /// List the adapters, and say which one is used and why
@@ -117,6 +123,7 @@ pub fn main() -> ExitCode {
             Command::Op(arguments) => op::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,
+            Command::Compare(arguments) => compare::run(arguments).await,
             Command::Bench(arguments) => bench::run(arguments).await,
             Command::Info(arguments) => info::run(arguments).await,
             Command::Completions(arguments) => shell::completions(&arguments),

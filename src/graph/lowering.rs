@@ -172,7 +172,8 @@ impl<'a> Lowering<'a> {
                 y_offset: part.offset(1),
             }
         };
-        self.launch_parts(&copy::KERNEL, &dimensions, &accesses, parameters, label)
+        self.launch_parts(&copy::KERNEL, &dimensions, &accesses, parameters, label);
+        Ok(())
     }
 
     /// A new row-major buffer for an output of a node, or the buffer it was placed in.
@@ -222,25 +223,23 @@ impl<'a> Lowering<'a> {
     }
 
     /// Appends a launch for a node, over whole buffers.
-    ///
-    /// # Errors
-    /// [`LoweringError::TooLarge`] where a buffer has more elements than a kernel counts.
     pub fn launch<P: KernelParameters>(
         &mut self,
         node: NodeId,
         kernel: &'static Kernel,
         parameters: P,
         operands: &[BufferId],
-    ) -> Result<(), LoweringError> {
+    ) {
         self.tape.launch(kernel, parameters, operands, &self.graph.nodes[node].label);
-        Ok(())
+    }
+
+    /// Whether what a launch reaches can be bound, in windows if need be.
+    pub fn can_bind(&self, dimensions: &[Dimension], accesses: &[Access]) -> bool {
+        self.tape.fits_whole(accesses) || self.tape.parts(dimensions, accesses).is_some()
     }
 
     /// As [`Lowering::launch`], in parts where a buffer is larger than a binding. `parameters` says what the kernel takes
-    /// for a part, which may be the whole.
-    ///
-    /// # Errors
-    /// As [`Lowering::launch`], where the launch cannot be divided.
+    /// for a part, which may be the whole: also where a launch cannot be divided, for the launch check to refuse.
     pub fn launch_in_windows<P: KernelParameters>(
         &mut self,
         node: NodeId,
@@ -248,8 +247,8 @@ impl<'a> Lowering<'a> {
         dimensions: &[Dimension],
         accesses: &[Access],
         parameters: impl Fn(&Part) -> P,
-    ) -> Result<(), LoweringError> {
-        self.launch_parts(kernel, dimensions, accesses, parameters, &self.graph.nodes[node].label)
+    ) {
+        self.launch_parts(kernel, dimensions, accesses, parameters, &self.graph.nodes[node].label);
     }
 
     fn launch_parts<P: KernelParameters>(
@@ -259,11 +258,11 @@ impl<'a> Lowering<'a> {
         accesses: &[Access],
         parameters: impl Fn(&Part) -> P,
         label: &str,
-    ) -> Result<(), LoweringError> {
+    ) {
         let Some(parts) = self.tape.parts(dimensions, accesses) else {
             let operands: Vec<BufferId> = accesses.iter().map(|access| access.buffer).collect();
             self.tape.launch(kernel, parameters(&Part::whole(dimensions, accesses)), &operands, label);
-            return Ok(());
+            return;
         };
         for (index, part) in parts.iter().enumerate() {
             let label = match parts.len() {
@@ -272,7 +271,6 @@ impl<'a> Lowering<'a> {
             };
             self.tape.launch_over(kernel, parameters(part), part.bindings(accesses), label);
         }
-        Ok(())
     }
 }
 

@@ -184,9 +184,18 @@ impl TapeBuilder {
     /// buffers. What no device allocates is not divided either: it is refused as a whole.
     pub(super) fn parts(&self, dimensions: &[Dimension], accesses: &[Access]) -> Option<Vec<Part>> {
         let limits = &self.profile.as_ref()?.limits;
-        let beyond = |bytes: u64| accesses.iter().any(|access| self.binding_bytes(access.buffer) > bytes);
-        let divided = beyond(windows::window_elements(limits) * 4) && !beyond(limits.buffer_bytes.next_multiple_of(16));
+        let most = limits.buffer_bytes.next_multiple_of(16);
+        let allocated = accesses.iter().all(|access| self.binding_bytes(access.buffer) <= most);
+        let divided = allocated && !self.fits_whole(accesses);
         divided.then(|| windows::divide(dimensions, accesses, limits)).flatten()
+    }
+
+    /// Whether the buffers of a launch can be bound as a whole.
+    pub(super) fn fits_whole(&self, accesses: &[Access]) -> bool {
+        self.profile.as_ref().is_none_or(|profile| {
+            let most = windows::window_elements(&profile.limits) * 4;
+            accesses.iter().all(|access| self.binding_bytes(access.buffer) <= most)
+        })
     }
 
     fn buffer(&self, buffer: BufferId) -> &TapeBuffer {

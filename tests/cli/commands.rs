@@ -25,6 +25,8 @@ fn help_lists_the_commands() {
                    gradients
       memory       What training takes in memory, by context length: every buffer, naive and fused,
                    predicted and measured
+      compare      Naive and fused attention side by side: memory, time and results at each context
+                   length
       bench        Time attention, kernels and training steps on this adapter
       info         List the adapters, and say which one is used and why
       completions  Print a completion script for a shell
@@ -50,6 +52,7 @@ fn every_command_has_help_and_every_setting_a_flag() {
         "op",
         "trace",
         "memory",
+        "compare",
         "bench",
         "info",
         "completions",
