@@ -40,8 +40,8 @@ How to read this. For each context length T the same attention runs twice, on th
           its largest score, its sum and what follows from those, B x H x T times some. Backward computes the scores
           anew from them. Twice the context is twice the memory, but the arithmetic still has T x T steps: its time
           grows as naive's does.
-  memory  every buffer that is made: q, k, v, their gradients, the output, what lies in between, and one of at most
-          16 MiB that results are read through. It is predicted from the plan before anything runs; = behind a number
+  memory  every buffer that is made: q, k, v, their gradients, the output, what lies in between, and one through which
+          results are read, of 16 MiB at most. It is predicted from the plan before anything runs; = behind a number
           means that the device allocated exactly that.
   ratio   naive / fused. Above 1 fused wins, below 1 it loses: with short contexts there is little to save.";
 
