@@ -19,6 +19,8 @@ pub enum Stream {
     Cases = 5,
     /// Tokens that take the place of later ones; `step` is the round, `index` the row.
     Causality = 6,
+    /// The order in which benches take their rows; `step` is the round, `index` tells apart what is ordered.
+    BenchOrder = 7,
 }
 
 /// A generator for one draw site. The four numbers are the ChaCha key itself, so distinct sites never collide.

@@ -312,7 +312,7 @@ pub fn csv(rows: &[Row]) -> String {
 }
 
 /// A field that may hold commas, quotes and newlines (RFC 4180, section 2).
-fn quoted(field: &str) -> String {
+pub fn quoted(field: &str) -> String {
     match field.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
         false => field.into(),

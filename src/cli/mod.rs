@@ -1,10 +1,20 @@
 //! The command line: arguments, what is printed, exit codes. All the work is done below.
 
 mod attention;
+mod bench;
+mod bench_attention;
+mod bench_kernels;
+mod bench_session;
+mod bench_table;
+mod bench_train;
 mod byte_size;
 mod check;
 mod check_leak;
 mod check_report;
+mod compare;
+mod compare_chart;
+mod compare_files;
+mod compare_table;
 mod contexts;
 mod device;
 mod environment;
@@ -68,6 +78,10 @@ enum Command {
     Trace(trace::Arguments),
     /// What training takes in memory, by context length: every buffer, naive and fused, predicted and measured
     Memory(memory::Arguments),
+    /// Naive and fused attention side by side: memory, time and results at each context length
+    Compare(compare::Arguments),
+    /// Time attention, kernels and training steps on this adapter
+    Bench(bench::Arguments),
     /// List the adapters, and say which one is used and why
     Info(info::Arguments),
     /// Print a completion script for a shell
@@ -109,6 +123,8 @@ pub fn main() -> ExitCode {
             Command::Op(arguments) => op::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,
+            Command::Compare(arguments) => compare::run(arguments).await,
+            Command::Bench(arguments) => bench::run(arguments).await,
             Command::Info(arguments) => info::run(arguments).await,
             Command::Completions(arguments) => shell::completions(&arguments),
             Command::Man(arguments) => shell::man(&arguments),

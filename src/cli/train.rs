@@ -111,7 +111,7 @@ pub async fn run(arguments: Arguments, faults: Faults) -> anyhow::Result<Outcome
             (directory, None)
         }
     };
-    let mut progress = Progress::new(interrupt::listen()?);
+    let mut progress = Progress::new(interrupt::listen("finishing the step and saving")?);
     let failed = |error: RunError| match way_on(&directory, &settings, &error) {
         Some(way_on) => anyhow!("{error}; {way_on}"),
         None => error.into(),

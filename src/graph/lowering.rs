@@ -35,12 +35,15 @@ pub struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
+    /// Lowers what `roots` need. The second result counts the launches that the segment had when the lowering came to the
+    /// node `from`, and when it had left the last one.
     pub(super) fn run(
         graph: &Graph,
         tape: &mut TapeBuilder,
         leaves: &HashMap<Value, BufferId>,
         roots: &[(Value, Option<BufferId>)],
-    ) -> Result<Vec<View>, LoweringError> {
+        from: NodeId,
+    ) -> Result<(Vec<View>, [usize; 2]), LoweringError> {
         let views =
             leaves.iter().map(|(&value, &buffer)| (value, View::contiguous(buffer, graph.shape(value)))).collect();
         let needed = graph.needed(&roots.iter().map(|&(value, _)| value).collect::<Vec<_>>());
@@ -52,7 +55,11 @@ impl<'a> Lowering<'a> {
             }
         }
         let mut lowering = Lowering { graph, tape, views, placed };
+        let mut before = None;
         for (node, described) in graph.nodes.iter().enumerate() {
+            if node == from {
+                before = Some(lowering.tape.launches());
+            }
             let bound = lowering.views.contains_key(&Value { node, output: 0 });
             if needed[node] && !bound {
                 for (output, ty) in described.outputs.iter().enumerate() {
@@ -65,9 +72,11 @@ impl<'a> Lowering<'a> {
                 described.op.lower(&mut lowering, node)?;
             }
         }
-        let views = roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect();
+        let all = lowering.tape.launches();
+        let views: Result<Vec<View>, LoweringError> =
+            roots.iter().map(|&(value, buffer)| lowering.place(value, buffer)).collect();
         tape.set_place(Place::default());
-        views
+        Ok((views?, [before.unwrap_or(all), all]))
     }
 
     /// Where a root lies in the end: copied where its op could not compute it there, or only as a view with gaps.
@@ -163,7 +172,8 @@ impl<'a> Lowering<'a> {
                 y_offset: part.offset(1),
             }
         };
-        self.launch_parts(&copy::KERNEL, &dimensions, &accesses, parameters, label)
+        self.launch_parts(&copy::KERNEL, &dimensions, &accesses, parameters, label);
+        Ok(())
     }
 
     /// A new row-major buffer for an output of a node, or the buffer it was placed in.
@@ -213,25 +223,23 @@ impl<'a> Lowering<'a> {
     }
 
     /// Appends a launch for a node, over whole buffers.
-    ///
-    /// # Errors
-    /// [`LoweringError::TooLarge`] where a buffer has more elements than a kernel counts.
     pub fn launch<P: KernelParameters>(
         &mut self,
         node: NodeId,
         kernel: &'static Kernel,
         parameters: P,
         operands: &[BufferId],
-    ) -> Result<(), LoweringError> {
+    ) {
         self.tape.launch(kernel, parameters, operands, &self.graph.nodes[node].label);
-        Ok(())
+    }
+
+    /// Whether what a launch reaches can be bound, in windows if need be.
+    pub fn can_bind(&self, dimensions: &[Dimension], accesses: &[Access]) -> bool {
+        self.tape.fits_whole(accesses) || self.tape.parts(dimensions, accesses).is_some()
     }
 
     /// As [`Lowering::launch`], in parts where a buffer is larger than a binding. `parameters` says what the kernel takes
-    /// for a part, which may be the whole.
-    ///
-    /// # Errors
-    /// As [`Lowering::launch`], where the launch cannot be divided.
+    /// for a part, which may be the whole: also where a launch cannot be divided, for the launch check to refuse.
     pub fn launch_in_windows<P: KernelParameters>(
         &mut self,
         node: NodeId,
@@ -239,8 +247,8 @@ impl<'a> Lowering<'a> {
         dimensions: &[Dimension],
         accesses: &[Access],
         parameters: impl Fn(&Part) -> P,
-    ) -> Result<(), LoweringError> {
-        self.launch_parts(kernel, dimensions, accesses, parameters, &self.graph.nodes[node].label)
+    ) {
+        self.launch_parts(kernel, dimensions, accesses, parameters, &self.graph.nodes[node].label);
     }
 
     fn launch_parts<P: KernelParameters>(
@@ -250,11 +258,11 @@ impl<'a> Lowering<'a> {
         accesses: &[Access],
         parameters: impl Fn(&Part) -> P,
         label: &str,
-    ) -> Result<(), LoweringError> {
+    ) {
         let Some(parts) = self.tape.parts(dimensions, accesses) else {
             let operands: Vec<BufferId> = accesses.iter().map(|access| access.buffer).collect();
             self.tape.launch(kernel, parameters(&Part::whole(dimensions, accesses)), &operands, label);
-            return Ok(());
+            return;
         };
         for (index, part) in parts.iter().enumerate() {
             let label = match parts.len() {
@@ -263,7 +271,6 @@ impl<'a> Lowering<'a> {
             };
             self.tape.launch_over(kernel, parameters(part), part.bindings(accesses), label);
         }
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::lowering::{Lowering, LoweringError};
 use super::view::View;
 use super::windows::{self, Access, Dimension, Part};
-use super::{Graph, Place, Value};
+use super::{Graph, NodeId, Place, Value};
 use crate::gpu::Profile;
 use crate::tape::{
     BufferId, BufferWindow, Category, ElementKind, Kernel, KernelParameters, Launch, Lifetime, Segment, Tape,
@@ -184,9 +184,18 @@ impl TapeBuilder {
     /// buffers. What no device allocates is not divided either: it is refused as a whole.
     pub(super) fn parts(&self, dimensions: &[Dimension], accesses: &[Access]) -> Option<Vec<Part>> {
         let limits = &self.profile.as_ref()?.limits;
-        let beyond = |bytes: u64| accesses.iter().any(|access| self.binding_bytes(access.buffer) > bytes);
-        let divided = beyond(windows::window_elements(limits) * 4) && !beyond(limits.buffer_bytes.next_multiple_of(16));
+        let most = limits.buffer_bytes.next_multiple_of(16);
+        let allocated = accesses.iter().all(|access| self.binding_bytes(access.buffer) <= most);
+        let divided = allocated && !self.fits_whole(accesses);
         divided.then(|| windows::divide(dimensions, accesses, limits)).flatten()
+    }
+
+    /// Whether the buffers of a launch can be bound as a whole.
+    pub(super) fn fits_whole(&self, accesses: &[Access]) -> bool {
+        self.profile.as_ref().is_none_or(|profile| {
+            let most = windows::window_elements(&profile.limits) * 4;
+            accesses.iter().all(|access| self.binding_bytes(access.buffer) <= most)
+        })
     }
 
     fn buffer(&self, buffer: BufferId) -> &TapeBuffer {
@@ -208,7 +217,29 @@ impl TapeBuilder {
         leaves: &HashMap<Value, BufferId>,
         roots: &[(Value, Option<BufferId>)],
     ) -> Result<Vec<View>, LoweringError> {
-        Lowering::run(graph, self, leaves, roots)
+        let (views, _) = Lowering::run(graph, self, leaves, roots, graph.nodes.len())?;
+        Ok(views)
+    }
+
+    /// As [`TapeBuilder::lower`], for whoever tells the parts of a segment apart: how many of its launches come before
+    /// those of the node `from`, and how many before the copies that bring roots to their buffers.
+    ///
+    /// # Errors
+    /// As [`TapeBuilder::lower`].
+    pub fn lower_in_parts(
+        &mut self,
+        graph: &Graph,
+        leaves: &HashMap<Value, BufferId>,
+        roots: &[(Value, Option<BufferId>)],
+        from: NodeId,
+    ) -> Result<[usize; 2], LoweringError> {
+        let (_, launches) = Lowering::run(graph, self, leaves, roots, from)?;
+        Ok(launches)
+    }
+
+    /// Launches of the current segment so far.
+    pub(super) fn launches(&self) -> usize {
+        self.segments.last().map_or(0, |segment| segment.launches.len())
     }
 
     /// Plans the tape: pools buffers by lifetime, then checks every launch against the adapter.

@@ -34,6 +34,7 @@ pub mod layer_norm_backward_input;
 pub mod layer_norm_backward_parameters;
 pub mod loop_limit;
 pub mod matmul;
+pub mod multiply_add;
 pub mod reduce;
 pub mod scaled_masked_softmax;
 pub mod scaled_masked_softmax_backward;
@@ -71,6 +72,7 @@ pub static KERNELS: &[&Kernel] = &[
     &layer_norm_backward_input::KERNEL,
     &layer_norm_backward_parameters::KERNEL,
     &matmul::KERNEL,
+    &multiply_add::KERNEL,
     &reduce::KERNEL,
     &scaled_masked_softmax::KERNEL,
     &scaled_masked_softmax_backward::KERNEL,

@@ -63,18 +63,28 @@ impl HeadMeasures {
 /// Measures every map, in their order. `references` are what coreference is measured on; there is none without them.
 pub fn measure(maps: &Maps, references: &[Reference]) -> Vec<HeadMeasures> {
     let text = Text::new(&maps.tokens, references);
-    let of_map = |map: &HeadMap| {
-        let measures = Pattern::ALL.into_iter().filter_map(|pattern| {
-            let measure = match pattern {
-                Pattern::Diagonal => diagonal(map),
-                Pattern::Entropy => entropy(map),
-                _ => weight_on(map, |position| text.places(pattern, map, position)),
+    let unmeasured = |map: &HeadMap| HeadMeasures { layer: map.layer, head: map.head, measures: Vec::new() };
+    let mut measured: Vec<HeadMeasures> = maps.maps.iter().map(unmeasured).collect();
+    let shape = |map: &HeadMap| (map.queries, map.keys, map.causal);
+    let mut shapes: Vec<(usize, usize, bool)> = maps.maps.iter().map(shape).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
+    for pattern in Pattern::ALL {
+        for &of_shape in &shapes {
+            // Where queries would look depends on the shape alone: all its heads are read in one go.
+            let (heads, alike): (Vec<usize>, Vec<&HeadMap>) =
+                maps.maps.iter().enumerate().filter(|(_, map)| shape(map) == of_shape).unzip();
+            let measures = match pattern {
+                Pattern::Diagonal => alike.into_iter().map(diagonal).collect(),
+                Pattern::Entropy => alike.into_iter().map(entropy).collect(),
+                _ => weight_on(&alike, |map, position| text.places(pattern, map, position)),
             };
-            measure.map(|measure| (pattern, measure))
-        });
-        HeadMeasures { layer: map.layer, head: map.head, measures: measures.collect() }
-    };
-    maps.maps.iter().map(of_map).collect()
+            for (head, measure) in heads.into_iter().zip(measures) {
+                measured[head].measures.extend(measure.map(|measure| (pattern, measure)));
+            }
+        }
+    }
+    measured
 }
 
 /// A mean in the making.
@@ -101,24 +111,45 @@ fn row(map: &HeadMap, query: usize, position: usize) -> &[f32] {
     &map.weights[query * map.keys..][..visible(map, position)]
 }
 
-/// Mean weight on the places of each query.
-fn weight_on(map: &HeadMap, places: impl Fn(usize) -> Option<Places>) -> Option<Measure> {
-    let (mut score, mut uniform, mut distractors) = (Mean::default(), Mean::default(), [Mean::default(); 2]);
-    for query in 0..map.queries {
-        let Some(position) = position_of(map, query) else { continue };
-        let Some(Places { targets, distractors: groups }) = places(position) else { continue };
-        let row = row(map, query, position);
-        let sum =
-            |keys: &[usize]| keys.iter().filter_map(|&key| row.get(key)).map(|&weight| f64::from(weight)).sum::<f64>();
-        let count = targets.len() as f64;
-        score.add(sum(&targets));
-        uniform.add(count / row.len() as f64);
-        for (mean, group) in distractors.iter_mut().zip(&groups).filter(|(_, group)| !group.is_empty()) {
+/// The means of [`Measure`] for one head.
+#[derive(Clone, Copy, Default)]
+struct Means {
+    score: Mean,
+    uniform: Mean,
+    distractors: [Mean; 2],
+}
+
+impl Means {
+    fn add(&mut self, row: &[f32], places: &Places) {
+        let sum = |keys: &[usize]| keys.iter().filter_map(|&key| row.get(key)).copied().map(f64::from).sum::<f64>();
+        let count = places.targets.len() as f64;
+        self.score.add(sum(&places.targets));
+        self.uniform.add(count / row.len() as f64);
+        let groups = self.distractors.iter_mut().zip(&places.distractors);
+        for (mean, group) in groups.filter(|(_, group)| !group.is_empty()) {
             mean.add(sum(group) / group.len() as f64 * count);
         }
     }
-    let distractor = distractors.into_iter().filter_map(Mean::value).reduce(f64::max);
-    Some(Measure { score: score.value()?, uniform: uniform.value()?, distractor, queries: score.count })
+
+    fn measure(self) -> Option<Measure> {
+        let distractor = self.distractors.into_iter().filter_map(Mean::value).reduce(f64::max);
+        let (score, uniform) = (self.score.value()?, self.uniform.value()?);
+        Some(Measure { score, uniform, distractor, queries: self.score.count })
+    }
+}
+
+/// Mean weight on the places of each query, for maps of one shape.
+fn weight_on(maps: &[&HeadMap], places: impl Fn(&HeadMap, usize) -> Option<Places>) -> Vec<Option<Measure>> {
+    let Some(first) = maps.first() else { return Vec::new() };
+    let mut means = vec![Means::default(); maps.len()];
+    for query in 0..first.queries {
+        let Some(position) = position_of(first, query) else { continue };
+        let Some(places) = places(first, position) else { continue };
+        for (means, map) in means.iter_mut().zip(maps) {
+            means.add(row(map, query, position), &places);
+        }
+    }
+    means.into_iter().map(Means::measure).collect()
 }
 
 /// How many of the keys nearest to a query hold half of its weight, beside how many of the furthest do. Queries that see

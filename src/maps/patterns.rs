@@ -149,6 +149,7 @@ fn position(part: &str, tokens: &[String]) -> Result<usize, String> {
 /// Where a query would look, and keys of the same kind in one or two groups. No key is in both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Places {
+    /// Ascending.
     pub targets: Vec<usize>,
     pub distractors: [Vec<usize>; 2],
 }
@@ -202,7 +203,9 @@ impl<'a> Text<'a> {
         let beside = |targets: Vec<usize>, allowed: &dyn Fn(usize) -> bool| {
             let side = |shift: fn(usize) -> usize| {
                 let shifted = targets.iter().map(|&key| shift(key));
-                shifted.filter(|key| inner.contains(key) && allowed(*key) && !targets.contains(key)).collect()
+                shifted
+                    .filter(|key| inner.contains(key) && allowed(*key) && targets.binary_search(key).is_err())
+                    .collect()
             };
             let distractors = [side(|key| key.wrapping_sub(1)), side(|key| key + 1)];
             Places { targets, distractors }

@@ -1,9 +1,12 @@
 //! The GPU executor: makes every buffer, pipeline and bind group of a tape once, then only dispatches.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::plan::{BufferId, ElementKind, Tape, TapeError};
-use crate::gpu::{Gpu, GpuError, Pipeline, PipelineError, Pipelines, ReadBack, ShaderError, ShaderSource, Target};
+use crate::gpu::{
+    Gpu, GpuError, Pipeline, PipelineError, Pipelines, ReadBack, ShaderError, ShaderSource, Target, Timestamps,
+};
 
 /// Floating-point operations after which a new submit begins, so that no submit runs long enough to wake a watchdog
 /// (about a tenth of a second on an adapter of 20 GFLOP/s).
@@ -34,6 +37,18 @@ struct Dispatch {
     pipeline: Arc<Pipeline>,
     bind_group: wgpu::BindGroup,
     workgroups: [u32; 3],
+}
+
+/// A dispatch with its number in a run.
+type Numbered<'a> = (usize, &'a Dispatch);
+
+impl Dispatch {
+    fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
+        let [x, y, z] = self.workgroups;
+        pass.set_pipeline(&self.pipeline.raw);
+        pass.set_bind_group(0, &self.bind_group, &[]);
+        pass.dispatch_workgroups(x, y, z);
+    }
 }
 
 /// A tape on a device.
@@ -174,15 +189,74 @@ impl GpuExecutor {
             let mut encoder = self.gpu.encoder(&self.tape.segments[segment].name);
             {
                 let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                for dispatch in submit {
-                    let [x, y, z] = dispatch.workgroups;
-                    pass.set_pipeline(&dispatch.pipeline.raw);
-                    pass.set_bind_group(0, &dispatch.bind_group, &[]);
-                    pass.dispatch_workgroups(x, y, z);
-                }
+                submit.iter().for_each(|dispatch| dispatch.encode(&mut pass));
             }
             self.gpu.submit(encoder);
         }
+        self.gpu.check()
+    }
+
+    /// Queues launches so many times over: each part names a segment and some of its launches. In as few submits as may
+    /// be, so that little but the launches takes time.
+    ///
+    /// # Errors
+    /// What the device has reported by now.
+    pub fn run_parts(&self, parts: &[(usize, Range<usize>)], repetitions: u32) -> Result<(), GpuError> {
+        self.queue(parts, repetitions, &|encoder, dispatches| {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            dispatches.iter().for_each(|(_, dispatch)| dispatch.encode(&mut pass));
+        })
+    }
+
+    /// As [`GpuExecutor::run_parts`], with a pass of its own for each launch, whose start and end go to `timestamps`; a
+    /// launch beyond their room runs untimed.
+    ///
+    /// # Errors
+    /// What the device has reported by now.
+    pub fn run_timestamped(
+        &self,
+        parts: &[(usize, Range<usize>)],
+        repetitions: u32,
+        timestamps: &Timestamps,
+    ) -> Result<(), GpuError> {
+        self.queue(parts, repetitions, &|encoder, dispatches| {
+            for &(number, dispatch) in dispatches {
+                let timestamp_writes = timestamps.writes(number);
+                let described = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+                dispatch.encode(&mut encoder.begin_compute_pass(&described));
+            }
+        })
+    }
+
+    /// Submits launches, each with its number, as `encode` writes them down.
+    fn queue(
+        &self,
+        parts: &[(usize, Range<usize>)],
+        repetitions: u32,
+        encode: &dyn Fn(&mut wgpu::CommandEncoder, &[Numbered<'_>]),
+    ) -> Result<(), GpuError> {
+        let mut launches = Vec::new();
+        for (segment, range) in parts {
+            let dispatches = self.submits[*segment].iter().flatten().zip(&self.tape.segments[*segment].launches);
+            launches.extend(dispatches.skip(range.start).take(range.len()));
+        }
+        let submit = |dispatches: &[Numbered<'_>]| {
+            let mut encoder = self.gpu.encoder("repeated launches");
+            encode(&mut encoder, dispatches);
+            self.gpu.submit(encoder);
+        };
+        let all = (0..repetitions).flat_map(|_| launches.iter());
+        let (mut waiting, mut flops) = (Vec::new(), 0u64);
+        for (number, &(dispatch, launch)) in all.enumerate() {
+            waiting.push((number, dispatch));
+            flops = flops.saturating_add(launch.cost().flops);
+            if flops >= SUBMIT_FLOPS || waiting.len() >= SUBMIT_LAUNCHES {
+                submit(&waiting);
+                waiting.clear();
+                flops = 0;
+            }
+        }
+        submit(&waiting);
         self.gpu.check()
     }
 

@@ -23,6 +23,11 @@ fn help_lists_the_commands() {
                    PyTorch
       trace        Write down what a model computes for a text: logits, losses, attention weights,
                    gradients
+      memory       What training takes in memory, by context length: every buffer, naive and fused,
+                   predicted and measured
+      compare      Naive and fused attention side by side: memory, time and results at each context
+                   length
+      bench        Time attention, kernels and training steps on this adapter
       info         List the adapters, and say which one is used and why
       completions  Print a completion script for a shell
       man          Print the manual page, or write one page a command into a directory
@@ -38,7 +43,21 @@ fn help_lists_the_commands() {
 #[test]
 fn every_command_has_help_and_every_setting_a_flag() {
     let room = Room::new();
-    for command in ["train", "attention", "generate", "parity", "check", "op", "trace", "info", "completions", "man"] {
+    for command in [
+        "train",
+        "attention",
+        "generate",
+        "parity",
+        "check",
+        "op",
+        "trace",
+        "memory",
+        "compare",
+        "bench",
+        "info",
+        "completions",
+        "man",
+    ] {
         let help = room.run(&format!("{command} --help")).fine();
         assert!(help.contains(&format!("Usage: headlight {command}")), "{help}");
     }
@@ -85,7 +104,20 @@ fn completions_and_manual_pages_know_every_command() {
     assert!(page.starts_with(".ie") && page.contains("headlight"), "{page}");
     room.run("man --out pages").fine();
     let pages = room.names("pages");
-    for command in ["train", "attention", "generate", "parity", "check", "op", "trace", "info", "completions", "man"] {
+    for command in [
+        "train",
+        "attention",
+        "generate",
+        "parity",
+        "check",
+        "op",
+        "trace",
+        "memory",
+        "bench",
+        "info",
+        "completions",
+        "man",
+    ] {
         assert!(pages.contains(&format!("headlight-{command}.1")), "{pages:?}");
     }
 }

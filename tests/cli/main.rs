@@ -2,8 +2,10 @@
 
 mod attention;
 mod bad_input;
+mod bench;
 mod check;
 mod commands;
+mod compare;
 mod faults;
 #[cfg(target_os = "linux")]
 mod full_disk;

@@ -60,7 +60,8 @@ fn bad_input_is_one_line_that_says_what_would_be_right() {
         ("memory --contexts 8 --attention none.star", "none.star"),
         ("memory --contexts 8 --data none.txt", "none.txt"),
     ] {
-        let error = room.run(line).error();
+        let ended = room.run(line);
+        let error = ended.error();
         assert!(error.contains(expected), "{line}: {error}");
     }
 }

@@ -79,7 +79,8 @@ impl Op for CausalMask {
             query_length: u(scores.query_length),
             key_length: u(scores.key_length),
             fill: self.fill,
-        })
+        });
+        Ok(())
     }
 }
 

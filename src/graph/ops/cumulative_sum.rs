@@ -52,7 +52,8 @@ impl Op for CumulativeSum {
             length: part.size(1),
             inner: part.size(2),
             reverse: u32::from(self.reverse),
-        })
+        });
+        Ok(())
     }
 
     fn attributes(&self) -> String {

@@ -131,7 +131,8 @@ impl Op for UnaryOp {
         lowering.launch_in_windows(node, &unary_kernel::KERNEL, &dimensions, &accesses, |part| {
             let operation = self.operation.index();
             unary_kernel::Parameters { count: part.count(), operation, constant: self.constant }
-        })
+        });
+        Ok(())
     }
 
     fn attributes(&self) -> String {
@@ -214,7 +215,8 @@ impl Op for BinaryOp {
                 b_offset: part.offset(1),
                 y_offset: part.offset(2),
             }
-        })
+        });
+        Ok(())
     }
 }
 

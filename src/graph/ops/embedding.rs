@@ -58,7 +58,8 @@ impl Op for Embedding {
             width: u(table.shape[1]),
             vocabulary: u(table.shape[0]),
         };
-        lowering.launch(node, &kernel::KERNEL, parameters, &[table.buffer, tokens.buffer, y.buffer])
+        lowering.launch(node, &kernel::KERNEL, parameters, &[table.buffer, tokens.buffer, y.buffer]);
+        Ok(())
     }
 }
 
@@ -90,7 +91,8 @@ impl Op for EmbeddingBackward {
             width: u(dtable.shape[1]),
             vocabulary: u(self.vocabulary),
         };
-        lowering.launch(node, &backward_kernel::KERNEL, parameters, &[dy.buffer, tokens.buffer, dtable.buffer])
+        lowering.launch(node, &backward_kernel::KERNEL, parameters, &[dy.buffer, tokens.buffer, dtable.buffer]);
+        Ok(())
     }
 }
 

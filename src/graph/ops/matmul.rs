@@ -169,7 +169,8 @@ impl Op for MatMul {
                 has_bias: u32::from(has_bias && !continued),
                 accumulates: u32::from(continued),
             }
-        })
+        });
+        Ok(())
     }
 }
 

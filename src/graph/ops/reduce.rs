@@ -5,6 +5,7 @@ use super::prelude::*;
 use super::{binary, constant, divide, multiply, reshape, scale};
 use crate::kernel::elementwise::Binary;
 use crate::kernel::reduce as kernel;
+use crate::tape::BufferId;
 
 pub use crate::kernel::reduce::Reduction;
 
@@ -34,6 +35,34 @@ impl Axis {
     /// A tensor of these sizes.
     pub fn access(&self, view: &View) -> Access {
         Access::at_start(view.buffer, &[self.length * self.inner, self.inner, 1])
+    }
+}
+
+impl Axis {
+    /// How many equal sections the axis is reduced in, one by one and then all together, where a binding does not hold what
+    /// lies along it: sums of sums, maxima of maxima, means of means of as many. `None` where it need not or cannot be.
+    fn sections(&self, lowering: &Lowering<'_>, x: &View) -> Option<usize> {
+        let fits = |sections: usize| {
+            let axis = Axis { outer: self.outer * sections, length: self.length / sections, inner: self.inner };
+            lowering.can_bind(&axis.dimensions(), &[axis.access(x)])
+        };
+        if fits(1) {
+            return None;
+        }
+        (2..=self.length / 2).filter(|&sections| self.length.is_multiple_of(sections)).find(|&sections| fits(sections))
+    }
+}
+
+impl Reduce {
+    fn launch(&self, lowering: &mut Lowering<'_>, node: NodeId, axis: &Axis, x: BufferId, y: BufferId) {
+        let accesses =
+            [Access::at_start(x, &[axis.length * axis.inner, axis.inner, 1]), Access::at_start(y, &[axis.inner, 0, 1])];
+        lowering.launch_in_windows(node, &kernel::KERNEL, &axis.dimensions(), &accesses, |part| kernel::Parameters {
+            outer: part.size(0),
+            length: part.size(1),
+            inner: part.size(2),
+            operation: self.reduction.index(),
+        });
     }
 }
 
@@ -94,18 +123,29 @@ impl Op for Reduce {
         Ok(vec![Some(gradient)])
     }
 
+    /// Of one number, sum, mean and maximum are the number itself.
     fn lower(&self, lowering: &mut Lowering<'_>, node: NodeId) -> Result<(), LoweringError> {
+        let mut view = lowering.input(node, 0);
+        if view.shape[self.axis] == 1 {
+            view.shape.remove(self.axis);
+            view.strides.remove(self.axis);
+            lowering.alias(node, 0, view);
+            return Ok(());
+        }
         let x = lowering.contiguous_input(node, 0)?;
         let y = lowering.output(node, 0);
         let axis = Axis::new(&x.shape, self.axis);
-        let accesses = [axis.access(&x), Access::at_start(y.buffer, &[axis.inner, 0, 1])];
-        let operation = self.reduction.index();
-        lowering.launch_in_windows(node, &kernel::KERNEL, &axis.dimensions(), &accesses, |part| kernel::Parameters {
-            outer: part.size(0),
-            length: part.size(1),
-            inner: part.size(2),
-            operation,
-        })
+        let Some(sections) = axis.sections(lowering, &x) else {
+            self.launch(lowering, node, &axis, x.buffer, y.buffer);
+            return Ok(());
+        };
+        let Axis { outer, length, inner } = axis;
+        let category = lowering.node(node).category;
+        let partial = lowering.scratch(node, "sections", &[outer, sections, inner], category);
+        let section = Axis { outer: outer * sections, length: length / sections, inner };
+        self.launch(lowering, node, &section, x.buffer, partial);
+        self.launch(lowering, node, &Axis { outer, length: sections, inner }, partial, y.buffer);
+        Ok(())
     }
 
     fn attributes(&self) -> String {
@@ -121,23 +161,25 @@ pub fn reduce(graph: &mut Graph, x: Value, axis: usize, reduction: Reduction) ->
     graph.add(Reduce { axis, reduction }, &[x])
 }
 
-/// Sums out the dimensions that `shape` was broadcast over: the gradient of broadcasting.
+/// Sums out the dimensions that `shape` was broadcast over: the gradient of broadcasting. Inner ones first: rows of what
+/// no binding holds can be summed in windows, whole matrices of it cannot.
 ///
 /// # Errors
 /// None where `x` has a shape that `shape` broadcasts to.
 pub fn sum_to_shape(graph: &mut Graph, x: Value, shape: &[usize]) -> Result<Value, GraphError> {
     let mut x = x;
-    while graph.shape(x).len() > shape.len() {
-        x = reduce(graph, x, 0, Reduction::Sum)?;
-    }
-    for axis in 0..shape.len() {
+    let leading = graph.shape(x).len() - shape.len();
+    for axis in (0..shape.len()).rev() {
         let own = graph.shape(x).to_vec();
-        if shape[axis] == 1 && own[axis] > 1 {
-            let summed = reduce(graph, x, axis, Reduction::Sum)?;
+        if shape[axis] == 1 && own[leading + axis] > 1 {
+            let summed = reduce(graph, x, leading + axis, Reduction::Sum)?;
             let mut kept = own;
-            kept[axis] = 1;
+            kept[leading + axis] = 1;
             x = reshape(graph, summed, &kept)?;
         }
+    }
+    for _ in 0..leading {
+        x = reduce(graph, x, 0, Reduction::Sum)?;
     }
     Ok(x)
 }

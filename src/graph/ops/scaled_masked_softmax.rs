@@ -66,7 +66,8 @@ impl Op for ScaledMaskedSoftmax {
         let accesses = [&x, &y].map(|view| scores.access(view));
         lowering.launch_in_windows(node, &kernel::KERNEL, &scores.dimensions(), &accesses, |part| {
             parameters(&scores, part, self.causal, self.scale)
-        })
+        });
+        Ok(())
     }
 
     fn attributes(&self) -> String {
@@ -100,7 +101,8 @@ impl Op for ScaledMaskedSoftmaxBackward {
         let accesses = [&y, &dy, &dx].map(|view| scores.access(view));
         lowering.launch_in_windows(node, &backward_kernel::KERNEL, &scores.dimensions(), &accesses, |part| {
             parameters(&scores, part, self.causal, self.scale)
-        })
+        });
+        Ok(())
     }
 }
 

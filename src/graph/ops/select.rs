@@ -78,7 +78,8 @@ impl Op for Select {
                 b_offset: part.offset(2),
                 y_offset: part.offset(3),
             }
-        })
+        });
+        Ok(())
     }
 }
 

@@ -57,7 +57,8 @@ impl Op for Softmax {
             outer: part.size(0),
             length: part.size(1),
             inner: part.size(2),
-        })
+        });
+        Ok(())
     }
 
     fn attributes(&self) -> String {
@@ -91,7 +92,8 @@ impl Op for SoftmaxBackward {
         let accesses = [&y, &dy, &dx].map(|view| axis.access(view));
         lowering.launch_in_windows(node, &backward_kernel::KERNEL, &axis.dimensions(), &accesses, |part| {
             backward_kernel::Parameters { outer: part.size(0), length: part.size(1), inner: part.size(2) }
-        })
+        });
+        Ok(())
     }
 }
 

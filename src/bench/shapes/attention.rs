@@ -1,7 +1,7 @@
 //! Fused attention, forward and backward, causal: the step's 12 sequences of 4 heads, and one long sequence.
 
-use headlight::kernel::attention_shape::{AttentionShape, RowView};
-use headlight::kernel::{attention_backward_key_value, attention_backward_query, attention_delta, attention_forward};
+use crate::kernel::attention_shape::{AttentionShape, RowView};
+use crate::kernel::{attention_backward_key_value, attention_backward_query, attention_delta, attention_forward};
 
 use super::Shape;
 

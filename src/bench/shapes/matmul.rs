@@ -1,39 +1,10 @@
-//! The shapes that the kernels are timed on: those of one training step of a small model (4 layers, 4 heads, 128 wide, 12
-//! sequences of 64 tokens, 65 characters).
+//! Matrix products of a training step, and a large one.
 
-mod attention;
+use super::Shape;
+use crate::kernel::matmul::{self, Parameters as Matmul};
 
-use std::sync::Arc;
-
-use headlight::kernel::matmul::{self, Parameters as Matmul};
-use headlight::tape::{AnyParameters, Kernel, KernelParameters};
-
-/// One launch to be timed.
-pub struct Shape {
-    pub kernel: &'static Kernel,
-    pub name: String,
-    pub parameters: Arc<dyn AnyParameters>,
-    /// Elements of each operand, in the order of the shader's bindings from 1 on.
-    pub operands: Vec<u64>,
-}
-
-impl Shape {
-    fn new<P: KernelParameters>(
-        kernel: &'static Kernel,
-        name: impl Into<String>,
-        parameters: P,
-        operands: &[u64],
-    ) -> Self {
-        Self { kernel, name: name.into(), parameters: Arc::new(parameters), operands: operands.to_vec() }
-    }
-}
-
-/// Every shape there is; a kernel's are one function.
-pub fn all() -> Vec<Shape> {
-    matmul().into_iter().chain(attention::attention()).collect()
-}
-
-fn matmul() -> Vec<Shape> {
+/// In the three layouts that forward and backward passes have: NN, NT and TN.
+pub fn matmul() -> Vec<Shape> {
     // (what for, rows, inner, columns)
     let plain = |name: &str, layout: fn(u32, u32, u32) -> Matmul, [rows, inner, columns]: [u32; 3]| {
         let elements = |height: u32, width: u32| u64::from(height) * u64::from(width);
