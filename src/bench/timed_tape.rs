@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::timing::{Clock, Sample, Timed, by_wall_clock};
-use crate::gpu::{BindingLimits, Gpu, Pipelines, Timestamps};
+use crate::gpu::{AdapterKind, BindingLimits, Gpu, Pipelines, Profile, Timestamps};
 use crate::tape::{
     Allocation, BufferId, Category, Cost, ElementKind, ExecutionError, Executor, HostBuffer, Launch, Tape, TapeBuffer,
+    TapeError, available_bytes,
 };
 
 /// Passes whose times there is room for at once.
@@ -56,7 +57,10 @@ impl TimedTape {
     /// As [`Executor::new`] and [`Executor::write`]; a device that fails.
     pub async fn new(gpu: Option<&Arc<Gpu>>, tape: Tape, contents: &[BufferContents]) -> Result<Self, ExecutionError> {
         let (tape, wait) = with_wait(tape);
-        let launches = launches(&tape).count();
+        let launches = tape.segments.iter().map(|segment| segment.launches.len()).sum::<usize>();
+        if let Some(gpu) = gpu {
+            check_host_memory(&tape, &gpu.profile, available_bytes())?;
+        }
         let mut pipelines = Pipelines::default();
         let before = gpu.map_or(0, |gpu| gpu.allocated_bytes());
         let (executor, set_up) = by_wall_clock(Executor::new(gpu, tape, &mut pipelines)).await?;
@@ -125,8 +129,15 @@ impl TimedTape {
     }
 }
 
-fn launches(tape: &Tape) -> impl Iterator<Item = &Launch> {
-    tape.segments.iter().flat_map(|segment| &segment.launches)
+/// The buffers of a software adapter lie in the host's memory, of which the system may grant more than there is.
+///
+/// # Errors
+/// Both numbers, where the tape needs more than is available.
+fn check_host_memory(tape: &Tape, profile: &Profile, available: Option<u64>) -> Result<(), TapeError> {
+    let (AdapterKind::Software, Some(available)) = (profile.kind, available) else { return Ok(()) };
+    let allocations = tape.allocations(Some(&profile.limits));
+    let bytes = allocations.iter().fold(0u64, |sum, allocation| sum.saturating_add(allocation.bytes));
+    if bytes <= available { Ok(()) } else { Err(TapeError::OutOfMemory { bytes, available }) }
 }
 
 /// What launches must at least compute and move together.
@@ -234,5 +245,37 @@ impl Timed for TimedLaunches<'_> {
 
     fn first_seconds(&self) -> f64 {
         self.tape.first_seconds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_software_adapter_is_not_given_more_than_the_host_has() {
+        let buffer = TapeBuffer {
+            name: "scores".into(),
+            elements: 1000,
+            kind: ElementKind::Real,
+            category: Category::Workspace,
+            persistent: true,
+        };
+        let tape = Tape::new(vec![buffer], Vec::new());
+        let software = Profile { kind: AdapterKind::Software, ..Profile::webgpu_defaults() };
+        let refused = check_host_memory(&tape, &software, Some(4000));
+        assert!(matches!(refused, Err(TapeError::OutOfMemory { bytes: 4001.., available: 4000 })), "{refused:?}");
+        assert_eq!(check_host_memory(&tape, &software, Some(1 << 20)), Ok(()));
+        assert_eq!(check_host_memory(&tape, &software, None), Ok(()));
+        assert_eq!(check_host_memory(&tape, &Profile::webgpu_defaults(), Some(0)), Ok(()));
+    }
+
+    #[test]
+    fn one_launch_without_a_time_leaves_all_without() {
+        let seconds = |launches: &[Option<f64>]| {
+            LaunchSeconds { launches: launches.to_vec(), repetitions: 2, wall: 1.0 }.sample()
+        };
+        assert_eq!(seconds(&[Some(0.25), Some(0.125)]), Sample { wall: 0.5, device: Some(0.1875) });
+        assert_eq!(seconds(&[Some(0.25), None]), Sample { wall: 0.5, device: None });
     }
 }

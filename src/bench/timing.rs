@@ -333,7 +333,8 @@ mod tests {
     fn a_time_is_never_zero() {
         let log = RefCell::default();
         let told = |wall, device| Told { device, ..Told::new(0, &log, wall) };
-        let cases: [(fn(usize) -> f64, fn(usize) -> Option<f64>, Option<(Clock, f64)>); 8] = [
+        type Case = (fn(usize) -> f64, fn(usize) -> Option<f64>, Option<(Clock, f64)>);
+        let cases: [Case; 8] = [
             (|_| 0.01, |_| Some(0.008), Some((Clock::Timestamps, 0.008))),
             (|_| 0.01, |_| None, Some((Clock::WallClock, 0.01))),
             (|_| 0.01, |_| Some(0.0), Some((Clock::WallClock, 0.01))),

@@ -87,14 +87,15 @@ impl KernelDefinition for MultiplyAdd {
         }
     }
 
-    /// Each step rounds once or twice and hands on, times the factor, what was rounded before it.
+    /// Each step rounds its product, its sum, and factor and addend, which are stored in f32; and it hands on, times the
+    /// factor, what was rounded before it.
     fn error_bounds(parameters: &Parameters, operands: &Operands<'_, f32>, bounds: &mut [Vec<f64>]) {
-        let (factor, addend) = (f64::from(parameters.factor).abs(), f64::from(parameters.addend).abs());
+        let (factor, addend) = (parameters.factor.abs(), parameters.addend.abs());
         for (bound, x) in bounds[0].iter_mut().zip(operands.real(0).iter().take(parameters.count as usize)) {
             let mut magnitude = f64::from(*x).abs();
             for _ in 0..STEPS * u64::from(parameters.rounds) {
                 magnitude = magnitude * factor + addend;
-                *bound = *bound * factor + 2.0 * UNIT * magnitude;
+                *bound = *bound * factor + 4.0 * UNIT * magnitude;
             }
         }
     }

@@ -39,6 +39,9 @@ struct Dispatch {
     workgroups: [u32; 3],
 }
 
+/// A dispatch with its number in a run.
+type Numbered<'a> = (usize, &'a Dispatch);
+
 impl Dispatch {
     fn encode(&self, pass: &mut wgpu::ComputePass<'_>) {
         let [x, y, z] = self.workgroups;
@@ -230,14 +233,14 @@ impl GpuExecutor {
         &self,
         parts: &[(usize, Range<usize>)],
         repetitions: u32,
-        encode: &dyn Fn(&mut wgpu::CommandEncoder, &[(usize, &Dispatch)]),
+        encode: &dyn Fn(&mut wgpu::CommandEncoder, &[Numbered<'_>]),
     ) -> Result<(), GpuError> {
         let mut launches = Vec::new();
         for (segment, range) in parts {
             let dispatches = self.submits[*segment].iter().flatten().zip(&self.tape.segments[*segment].launches);
             launches.extend(dispatches.skip(range.start).take(range.len()));
         }
-        let submit = |dispatches: &[(usize, &Dispatch)]| {
+        let submit = |dispatches: &[Numbered<'_>]| {
             let mut encoder = self.gpu.encoder("repeated launches");
             encode(&mut encoder, dispatches);
             self.gpu.submit(encoder);
