@@ -4,6 +4,7 @@
 mod alike;
 mod map;
 mod measures;
+mod outstanding;
 mod patterns;
 pub mod picture;
 mod sentences;
@@ -13,6 +14,7 @@ mod weights;
 pub use alike::{HeadPair, pairs_by_distance};
 pub use map::{HeadMap, Maps};
 pub use measures::{FACTOR, HeadMeasures, LEAST_QUERIES, LEAST_WEIGHT, Measure, measure};
+pub use outstanding::outstanding;
 pub use patterns::{Pattern, Reference};
 pub use sentences::{Finding, find, sentences};
 pub use weights::{HeadChoice, MapError, attention_maps};
