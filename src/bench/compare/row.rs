@@ -97,6 +97,8 @@ pub enum Refusal {
     Buffer { tensor: String, bytes: u64, limit: u64 },
     #[error("it needs {bytes} bytes of memory and {available} are available")]
     Memory { bytes: u64, available: u64 },
+    #[error("it is not fused at this length: {0}")]
+    NotFused(String),
     #[error("{0}")]
     Other(String),
 }
@@ -110,6 +112,7 @@ impl From<&TapeError> for Refusal {
             TapeError::BufferTooLarge { name, bytes, limit } => {
                 Self::Buffer { tensor: name.clone(), bytes: *bytes, limit: *limit }
             }
+            TapeError::OutOfMemory { bytes, available } => Self::Memory { bytes: *bytes, available: *available },
             other => Self::Other(other.to_string()),
         }
     }
@@ -147,6 +150,7 @@ impl Refusal {
                 let [bytes, available] = apart(*bytes, *available);
                 format!("{bytes} in all, {available} of memory available")
             }
+            Self::NotFused(reason) => format!("not fused: {reason}"),
             Self::Other(reason) => reason.clone(),
         }
     }
