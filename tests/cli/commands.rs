@@ -23,6 +23,7 @@ fn help_lists_the_commands() {
                    PyTorch
       trace        Write down what a model computes for a text: logits, losses, attention weights,
                    gradients
+      map          Show which tokens each head of a model looks at in a text, and say what stands out
       memory       What training takes in memory, by context length: every buffer, naive and fused,
                    predicted and measured
       compare      Naive and fused attention side by side: memory, time and results at each context
