@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::csv::quoted;
 use crate::bench::{Baseline, Ceilings, Report, Row, Speed, Verdict, units};
 
 /// The columns of the CSV form.
@@ -41,15 +42,6 @@ pub fn csv(report: &Report, row: &Row) -> String {
     fields.push(number(speed.map(|speed| speed.ratio)));
     fields.push(speed.map_or(String::new(), |speed| speed.is_noise.to_string()));
     fields.join(",")
-}
-
-/// A text as a CSV field (RFC 4180, section 2), on one line.
-fn quoted(text: &str) -> String {
-    let line = text.replace(['\r', '\n'], " ");
-    match line.contains([',', '"']) {
-        true => format!("\"{}\"", line.replace('"', "\"\"")),
-        false => line,
-    }
 }
 
 /// A report as JSON: one object.

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use serde_json::json;
 
 use super::compare_chart::compare_chart;
-use super::memory_report::quoted;
+use super::csv::quoted;
 use crate::atomic::write_file;
 use crate::bench::compare::{Comparison, Crossover, PredictedBytes, Quantity, Row, Side, Time, closing};
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 
+use super::csv::quoted;
 use crate::bench::units;
 use crate::gpu::Profile;
 use crate::graph::Recompute;
@@ -317,14 +318,6 @@ pub fn csv(rows: &[Row]) -> String {
         }
     }
     text
-}
-
-/// A field that may hold commas, quotes and newlines (RFC 4180, section 2).
-pub fn quoted(field: &str) -> String {
-    match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.into(),
-    }
 }
 
 #[cfg(test)]

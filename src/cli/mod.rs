@@ -16,6 +16,7 @@ mod compare_chart;
 mod compare_files;
 mod compare_table;
 mod contexts;
+mod csv;
 mod device;
 mod environment;
 mod faults;
