@@ -18,6 +18,7 @@ pub mod gpu;
 pub mod graph;
 mod json;
 pub mod kernel;
+pub mod maps;
 pub mod model;
 pub mod op;
 mod printable;

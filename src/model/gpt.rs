@@ -39,6 +39,8 @@ pub struct Gpt {
 /// The values of one block that somebody may want to look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
+    /// What the attention is given as values `[B, T, E]`.
+    pub value: Value,
     /// What the attention observes as 'weights', `[B, H, T, T]` in the reference; `None` where it observes no such
     /// thing. Requesting them keeps this block from being fused.
     pub weights: Option<Value>,
@@ -88,7 +90,8 @@ pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, Bui
         g.set_scope(format!("h.{layer}.attn"));
         let width = config.width;
         let [query, key, value] = [0, 1, 2].map(|part| slice(g, projected, 2, part * width, (part + 1) * width));
-        let inputs = Inputs { x: normed, query: query?, key: key?, value: value? };
+        let value = value?;
+        let inputs = Inputs { x: normed, query: query?, key: key?, value };
         let own: Vec<Value> = unused_declared.by_ref().take(recording.parameters.len()).collect();
         g.set_place(Place { attention: true, ..place });
         let attended = replay(g, &script, recording, &inputs, &own)?;
@@ -110,7 +113,7 @@ pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, Bui
         g.set_scope(format!("h.{layer}.mlp.c_proj"));
         let projected = linear(g, active, next()?, next()?)?;
         stream = add(g, after_attention, projected)?;
-        blocks.push(Block { weights, after_attention, after_mlp: stream });
+        blocks.push(Block { value, weights, after_attention, after_mlp: stream });
     }
 
     g.set_place(Place::default());

@@ -1,0 +1,18 @@
+//! Attention maps: which token each head of a model looks at in a text, and what there is to see in them.
+//! `docs/maps.md` defines every score.
+
+mod alike;
+mod map;
+mod measures;
+mod patterns;
+pub mod picture;
+mod sentences;
+mod sources;
+mod weights;
+
+pub use alike::{HeadPair, pairs_by_distance};
+pub use map::{HeadMap, Maps};
+pub use measures::{FACTOR, HeadMeasures, LEAST_QUERIES, LEAST_WEIGHT, Measure, measure};
+pub use patterns::{Pattern, Reference};
+pub use sentences::{Finding, find, sentences};
+pub use weights::{HeadChoice, MapError, attention_maps};

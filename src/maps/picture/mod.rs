@@ -1,0 +1,30 @@
+//! Pictures of maps: for a terminal, as SVG, PNG and HTML, and the weights themselves as JSON and safetensors.
+//!
+//! All of them are functions of the maps alone. Tokens may hold any characters: in a picture they stand as
+//! [labels](label::label), in a file as the data they are.
+
+mod cells;
+mod colour;
+mod drawing;
+mod font;
+pub mod label;
+mod markup;
+#[cfg(feature = "cli")]
+mod png;
+mod raster;
+mod svg;
+mod terminal;
+mod tokens;
+mod wrap;
+
+#[cfg(test)]
+mod examples;
+
+#[cfg(feature = "cli")]
+pub use self::png::png;
+pub use cells::{Cell, Cells, Scale};
+pub use colour::{Colour, Palette, Theme};
+pub use drawing::{Anchor, Drawing, Shape, Text, name};
+pub use raster::Raster;
+pub use svg::svg;
+pub use terminal::{Ink, Room, terminal};

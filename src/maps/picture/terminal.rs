@@ -1,0 +1,245 @@
+//! A map in a terminal.
+
+use super::cells::{Cell, Cells, Scale, beyond_the_scale};
+use super::colour::{Colour, Theme};
+use super::drawing::name;
+use super::label::{label_within, width};
+use super::tokens;
+use super::wrap::wrapped;
+use crate::maps::{HeadMap, Maps};
+
+/// What a terminal can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ink {
+    /// Any colour of 24 bits.
+    TrueColour,
+    /// The 256 colours of xterm.
+    Indexed,
+    /// Characters alone: for files, pipes and those who ask for no colour.
+    Plain,
+}
+
+/// The terminal that a map is drawn for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Columns of text.
+    pub columns: usize,
+    pub ink: Ink,
+    pub theme: Theme,
+}
+
+/// Labels of queries take at most this many columns, those of keys, written downwards, this many lines.
+const QUERY_COLUMNS: usize = 12;
+const KEY_LINES: usize = 8;
+
+/// Weights without colour, by ninths: the more ink, the more weight.
+const PLAIN: [char; 9] = ['.', ':', '-', '=', '+', '*', '#', '%', '@'];
+
+/// The lines of a map's picture: title, key labels, a line a query, the legend. A cell is two columns wide, or one where
+/// the terminal is narrow; where that is still too wide, the map is pooled.
+pub fn terminal(maps: &Maps, map: &HeadMap, scale: Scale, room: Room) -> String {
+    let Room { columns, ink, theme } = room;
+    let queries: Vec<String> =
+        (0..map.queries).map(|at| label_within(&tokens::query(maps, map, at), QUERY_COLUMNS)).collect();
+    let margin = queries.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
+    let fits = columns.saturating_sub(margin).max(1);
+    let broad = if map.keys * 2 <= fits { 2 } else { 1 };
+    let cells = Cells::of(map, scale, usize::MAX, fits / broad);
+    let pen = Pen { ink, theme, broad };
+
+    let mut lines = vec![name(map)];
+    let keys: Vec<Vec<char>> = (0..cells.columns)
+        .map(|column| label_within(&tokens::key(maps, map, column * cells.pooled), KEY_LINES))
+        .map(|label| label.chars().filter(|letter| width(letter.encode_utf8(&mut [0; 4])) > 0).collect())
+        .collect();
+    let deep = keys.iter().map(Vec::len).max().unwrap_or(0);
+    for line in 0..deep {
+        let mut text = " ".repeat(margin);
+        for key in &keys {
+            // Labels end where the cells begin.
+            let letter = (line + key.len()).checked_sub(deep).map_or(' ', |at| key[at]);
+            let wide = width(letter.encode_utf8(&mut [0; 4]));
+            text.push(if wide > broad { '…' } else { letter });
+            text.push_str(&" ".repeat(broad.saturating_sub(wide)));
+        }
+        lines.push(text.trim_end().to_string());
+    }
+    for row in 0..cells.rows {
+        let label = &queries[row * cells.pooled];
+        let gap = " ".repeat(margin - width(label));
+        let row = (0..cells.columns).map(|column| cells.at(row, column));
+        lines.push(format!("{label}{gap}{}", pen.row(row)).trim_end().to_string());
+    }
+    lines.push(pen.legend(&cells));
+    for fact in [Some(scale.to_string()), cells.rule(), beyond_the_scale([map], scale)].into_iter().flatten() {
+        lines.extend(wrapped(&fact, columns));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// How cells are written.
+struct Pen {
+    ink: Ink,
+    theme: Theme,
+    /// Columns of a cell.
+    broad: usize,
+}
+
+impl Pen {
+    /// Cells in a row. Colours are set where they change, and set back at the end.
+    fn row(&self, cells: impl Iterator<Item = Cell>) -> String {
+        let mut text = String::new();
+        let mut set = String::new();
+        for cell in cells {
+            let (colours, letter) = self.cell(cell);
+            if colours != set {
+                text.push_str(&colours);
+                set = colours;
+            }
+            text.extend(std::iter::repeat_n(letter, self.broad));
+        }
+        if !set.is_empty() {
+            text.push_str("\x1b[0m");
+        }
+        text
+    }
+
+    /// The colours of a cell, as a terminal is told them, and the letter on them.
+    fn cell(&self, cell: Cell) -> (String, char) {
+        let palette = self.theme.palette();
+        match (self.ink, cell) {
+            (Ink::Plain, Cell::Masked) => (String::new(), ' '),
+            (Ink::Plain, Cell::NotANumber) => (String::new(), '?'),
+            (Ink::Plain, Cell::Weight(weight)) => {
+                let ninth = (weight.clamp(0.0, 1.0) * PLAIN.len() as f32) as usize;
+                (String::new(), PLAIN[ninth.min(PLAIN.len() - 1)])
+            }
+            (_, Cell::Masked) => (self.colours(palette.masked, Some(palette.hatch)), '╱'),
+            (_, Cell::NotANumber) => (self.colours(palette.not_a_number, Some(palette.ground)), '?'),
+            (_, Cell::Weight(weight)) => (self.colours(self.theme.weight(f64::from(weight)), None), ' '),
+        }
+    }
+
+    fn colours(&self, ground: Colour, text: Option<Colour>) -> String {
+        let one = |layer: u8, colour: Colour| match self.ink {
+            Ink::Indexed => format!("\x1b[{layer};5;{}m", indexed(colour)),
+            _ => format!("\x1b[{layer};2;{};{};{}m", colour.red, colour.green, colour.blue),
+        };
+        one(48, ground) + &text.map_or_else(String::new, |text| one(38, text))
+    }
+
+    fn legend(&self, cells: &Cells) -> String {
+        let mut legend = match self.ink {
+            Ink::Plain => format!("0 {} 1", PLAIN.iter().collect::<String>()),
+            _ => format!("0 {} 1", self.row((0..=8).map(|eighth| Cell::Weight(eighth as f32 / 8.0)))),
+        };
+        for (cell, name) in [(Cell::Masked, "masked"), (Cell::NotANumber, "NaN")] {
+            if cells.cells.contains(&cell) {
+                let sample = match (self.ink, cell) {
+                    (Ink::Plain, Cell::Masked) => "blank".into(),
+                    _ => self.row(std::iter::once(cell)),
+                };
+                legend.push_str(&format!("   {sample} {name}"));
+            }
+        }
+        legend
+    }
+}
+
+/// The nearest of the colours 16 to 255 of xterm: a cube of six steps a side, and 24 greys.
+fn indexed(colour: Colour) -> u8 {
+    const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    let of = |index: u8| match index {
+        232.. => [8 + 10 * (index - 232); 3],
+        _ => [(index - 16) / 36, (index - 16) / 6 % 6, (index - 16) % 6].map(|step| STEPS[usize::from(step)]),
+    };
+    let distance = |index: u8| -> i32 {
+        let [red, green, blue] = of(index);
+        [(red, colour.red), (green, colour.green), (blue, colour.blue)]
+            .map(|(one, other)| (i32::from(one) - i32::from(other)).pow(2))
+            .iter()
+            .sum()
+    };
+    (16..=255).min_by_key(|&index| distance(index)).unwrap_or(16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::picture::examples::{HOSTILE, causal, of_rows, text};
+
+    fn plain(maps: &Maps, at: usize, scale: Scale, columns: usize) -> String {
+        terminal(maps, &maps.maps[at], scale, Room { columns, ink: Ink::Plain, theme: Theme::Dark })
+    }
+
+    #[test]
+    fn a_map_in_plain_characters_names_its_head_its_tokens_and_its_scale() {
+        let map = of_rows(&[&[1.0, 0.0, 0.0], &[0.0, 1.0, 0.0], &[0.125, 0.25, 0.625]], true);
+        let maps = text(&["ab", " ", "\n"], vec![map]);
+        let expected = "layer 0, head 0\n   a\n   b ␣ ⏎\nab @@\n␣  ..@@\n⏎  ::--**\n0 .:-=+*#%@ 1   blank masked\nfixed scale: weights from 0 to 1\n";
+        assert_eq!(plain(&maps, 0, Scale::Fixed, 80), expected);
+        assert!(plain(&maps, 0, Scale::Row, 80).contains("\n⏎  ::==@@\n"));
+    }
+
+    #[test]
+    fn the_smallest_map_and_one_of_other_lengths_are_drawn() {
+        let maps = text(&["a", "b", "c", "d"], vec![causal(1, 1), causal(2, 4), causal(4, 2)]);
+        assert!(plain(&maps, 0, Scale::Fixed, 80).starts_with("layer 0, head 0\n  d\nd @@\n0 "));
+        assert!(
+            plain(&maps, 1, Scale::Fixed, 80).starts_with("layer 0, head 1\n  a b c d\nc --\x2d-\x2d-\nd --------\n")
+        );
+        assert!(plain(&maps, 2, Scale::Fixed, 80).starts_with("layer 0, head 2\n  c d\na\nb\nc @@\nd ++++\n"));
+    }
+
+    #[test]
+    fn a_map_wider_than_the_terminal_gets_narrow_cells_and_is_then_pooled() {
+        let tokens = ["x"; 40];
+        let maps = text(&tokens, vec![causal(40, 40)]);
+        for columns in [200, 60, 30, 3, 0] {
+            let picture = plain(&maps, 0, Scale::Fixed, columns);
+            let map: Vec<&str> = picture.lines().filter(|line| line.starts_with("x ")).collect();
+            let widest = map.iter().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= columns.max(3), "{columns} columns: {picture}");
+            assert_eq!(picture.contains("each cell"), columns < 42, "{columns} columns: {picture}");
+        }
+    }
+
+    #[test]
+    fn the_lines_of_every_ink_are_those_of_plain_characters() {
+        let map = of_rows(&[&[1.0, 0.0], &[f32::NAN, 0.5]], true);
+        let maps = text(&["a", "b"], vec![map]);
+        for theme in [Theme::Light, Theme::Dark] {
+            for ink in [Ink::TrueColour, Ink::Indexed] {
+                let picture = terminal(&maps, &maps.maps[0], Scale::Fixed, Room { columns: 80, ink, theme });
+                let rows: Vec<&str> = picture.lines().collect();
+                assert_eq!(rows.len(), plain(&maps, 0, Scale::Fixed, 80).lines().count());
+                for line in rows.iter().filter(|line| line.contains('\x1b')) {
+                    assert!(line.contains("\x1b[0m"), "colours are not set back: {line:?}");
+                }
+                assert!(rows[2].contains('╱') && rows[3].contains('?'), "{picture:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_token_speaks_to_the_terminal() {
+        for hostile in HOSTILE {
+            let maps = text(&[hostile, "b"], vec![causal(2, 2)]);
+            let picture = plain(&maps, 0, Scale::Fixed, 80);
+            assert!(picture.chars().all(|character| character == '\n' || !character.is_control()), "{picture:?}");
+            assert!(!picture.contains(['\u{202e}', '\u{2028}']), "{picture:?}");
+        }
+    }
+
+    #[test]
+    fn an_eighth_and_nothing_and_a_mask_differ_in_256_colours_too() {
+        for theme in [Theme::Light, Theme::Dark] {
+            let shown =
+                [theme.weight(0.0), theme.weight(0.125), theme.weight(0.5), theme.weight(1.0), theme.palette().masked];
+            for (at, &one) in shown.iter().enumerate() {
+                assert!(shown[at + 1..].iter().all(|&other| indexed(one) != indexed(other)), "{theme:?}, colour {at}");
+            }
+        }
+        assert_eq!(indexed(Colour { red: 255, green: 0, blue: 0 }), 196);
+    }
+}

@@ -1,0 +1,45 @@
+//! Which token stands at a row or a column of a map.
+
+use super::label::label_within;
+use crate::maps::{HeadMap, Maps};
+
+/// The tokens of a map's queries: the last Tq, as the mask is aligned.
+pub fn query(maps: &Maps, map: &HeadMap, query: usize) -> String {
+    named(maps, map.queries, query)
+}
+
+/// The tokens of a map's keys: the last Tk.
+pub fn key(maps: &Maps, map: &HeadMap, key: usize) -> String {
+    named(maps, map.keys, key)
+}
+
+/// The longest label of a picture, in columns of a terminal.
+const LONGEST: usize = 14;
+
+/// Where the text has no such token its number stands for it.
+fn named(maps: &Maps, length: usize, at: usize) -> String {
+    let token = (maps.tokens.len() + at).checked_sub(length).and_then(|place| maps.tokens.get(place));
+    token.map_or_else(|| format!("({at})"), |token| label_within(token, LONGEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::picture::examples::{causal, text};
+
+    #[test]
+    fn queries_and_keys_are_the_last_tokens_of_the_text() {
+        let maps = text(&["a", " ", "\n", "d"], vec![causal(2, 4), causal(4, 2), causal(6, 4)]);
+        let labels = |map: &HeadMap| -> (Vec<String>, Vec<String>) {
+            let queries = (0..map.queries).map(|at| query(&maps, map, at)).collect();
+            (queries, (0..map.keys).map(|at| key(&maps, map, at)).collect())
+        };
+        let whole = ["a", "␣", "⏎", "d"];
+        assert_eq!(
+            labels(&maps.maps[0]),
+            (whole[2..].iter().map(|label| label.to_string()).collect(), whole.map(String::from).into())
+        );
+        assert_eq!(labels(&maps.maps[1]).1, ["⏎", "d"]);
+        assert_eq!(labels(&maps.maps[2]).0, ["(0)", "(1)", "a", "␣", "⏎", "d"]);
+    }
+}
