@@ -22,10 +22,12 @@ mod faults;
 mod generate;
 mod info;
 mod interrupt;
+mod logits;
 mod memory;
 mod memory_ledger;
 mod memory_limit;
 mod memory_report;
+mod model_text;
 mod op;
 mod output;
 mod parity;
@@ -76,6 +78,8 @@ enum Command {
     Op(op::Arguments),
     /// Write down what a model computes for a text: logits, losses, attention weights, gradients
     Trace(trace::Arguments),
+    /// What a model expects next at each position of a text, and the loss of each token
+    Logits(logits::Arguments),
     /// What training takes in memory, by context length: every buffer, naive and fused, predicted and measured
     Memory(memory::Arguments),
     /// Naive and fused attention side by side: memory, time and results at each context length
@@ -122,6 +126,7 @@ pub fn main() -> ExitCode {
             Command::Check(arguments) => check::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
+            Command::Logits(arguments) => logits::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,
             Command::Compare(arguments) => compare::run(arguments).await,
             Command::Bench(arguments) => bench::run(arguments).await,

@@ -23,6 +23,7 @@ fn help_lists_the_commands() {
                    PyTorch
       trace        Write down what a model computes for a text: logits, losses, attention weights,
                    gradients
+      logits       What a model expects next at each position of a text, and the loss of each token
       memory       What training takes in memory, by context length: every buffer, naive and fused,
                    predicted and measured
       compare      Naive and fused attention side by side: memory, time and results at each context
@@ -51,6 +52,7 @@ fn every_command_has_help_and_every_setting_a_flag() {
         "check",
         "op",
         "trace",
+        "logits",
         "memory",
         "compare",
         "bench",
@@ -112,6 +114,7 @@ fn completions_and_manual_pages_know_every_command() {
         "check",
         "op",
         "trace",
+        "logits",
         "memory",
         "bench",
         "info",

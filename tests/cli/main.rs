@@ -14,6 +14,7 @@ mod golden;
 // Limits on memory are the shell's and the system's.
 #[cfg(target_os = "linux")]
 mod hostile;
+mod logits;
 mod memory;
 mod mutants;
 mod op;
