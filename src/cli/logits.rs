@@ -8,12 +8,12 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::Outcome;
+use super::columns::columns;
 use super::device::{DeviceArgument, open};
 use super::model_text::{encode, token_label, tokenizer};
 use super::output::warn;
 use super::sandbox::tracer;
 use crate::data::tokenizer::Tokenizer;
-use crate::maps::picture::label::width;
 use crate::maps::{Candidate, Prediction, predictions, text_loss};
 use crate::model::checkpoint::{Checkpoint, resolve_model};
 use crate::model::trace::{TraceRequest, next_tokens, trace};
@@ -67,7 +67,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Whether a column of the table holds numbers, which stand at its right.
+/// Which columns of the table hold numbers.
 const NUMBERS: [bool; 7] = [true, false, false, true, true, true, false];
 
 /// A row a position and, at the end, what the losses come to.
@@ -88,18 +88,7 @@ fn table(tokenizer: &Tokenizer, tokens: &[u32], predictions: &[Prediction]) -> S
         let candidates: Vec<String> = prediction.candidates.iter().map(candidate).collect();
         rows.push([position.to_string(), label(token), next, loss, probability, rank, candidates.join("  ")]);
     }
-    let widths: [usize; 7] =
-        std::array::from_fn(|column| rows.iter().map(|row| width(&row[column])).max().unwrap_or(0));
-    let mut printed = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for ((cell, columns), number) in row.iter().zip(widths).zip(NUMBERS) {
-            let gap = " ".repeat(columns - width(cell));
-            line += &if number { format!("{gap}{cell}  ") } else { format!("{cell}{gap}  ") };
-        }
-        printed.push_str(line.trim_end());
-        printed.push('\n');
-    }
+    let mut printed = columns(&rows, NUMBERS);
     // Writing to a string cannot fail.
     let _ = match text_loss(predictions) {
         Some(loss) => writeln!(

@@ -11,6 +11,7 @@ mod byte_size;
 mod check;
 mod check_leak;
 mod check_report;
+mod columns;
 mod compare;
 mod compare_chart;
 mod compare_files;
@@ -23,6 +24,9 @@ mod generate;
 mod info;
 mod interrupt;
 mod logits;
+mod map;
+mod map_ablate;
+mod map_file;
 mod memory;
 mod memory_ledger;
 mod memory_limit;
@@ -78,6 +82,8 @@ enum Command {
     Op(op::Arguments),
     /// Write down what a model computes for a text: logits, losses, attention weights, gradients
     Trace(trace::Arguments),
+    /// Show which tokens each head of a model looks at in a text, and say what stands out
+    Map(map::Arguments),
     /// What a model expects next at each position of a text, and the loss of each token
     Logits(logits::Arguments),
     /// What training takes in memory, by context length: every buffer, naive and fused, predicted and measured
@@ -126,6 +132,7 @@ pub fn main() -> ExitCode {
             Command::Check(arguments) => check::run(arguments).await,
             Command::Op(arguments) => op::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
+            Command::Map(arguments) => map::run(arguments).await,
             Command::Logits(arguments) => logits::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,
             Command::Compare(arguments) => compare::run(arguments).await,

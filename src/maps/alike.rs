@@ -39,3 +39,35 @@ fn distance(a: &HeadMap, b: &HeadMap) -> Option<f64> {
     };
     (!queries.is_empty()).then(|| queries.iter().map(|&query| of_query(query)).sum::<f64>() / queries.len() as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distance_is_the_share_of_a_row_that_lies_elsewhere() {
+        let map = |head: usize, weights: [f32; 9], causal: bool| HeadMap {
+            layer: 0,
+            head,
+            queries: 3,
+            keys: 3,
+            weights: weights.to_vec(),
+            causal,
+        };
+        let maps = vec![
+            map(0, [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0], true),
+            map(1, [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0], true),
+            map(2, [1.0, 0.0, 0.0, 0.9, 0.1, 0.0, 0.5, 0.5, 0.0], true),
+            map(3, [1.0, 0.0, 0.0, 0.9, 0.1, 0.0, 0.5, 0.5, 0.0], false),
+        ];
+        let maps = Maps { tokens: Vec::new(), layers: 1, heads: 4, maps, source: String::new() };
+        let pairs = pairs_by_distance(&maps);
+        // The first row has no choice; a head with a mask is not compared with one without.
+        let expected = [(0, 2, 0.3), (1, 2, 0.95), (0, 1, 1.0)];
+        assert_eq!(pairs.len(), expected.len());
+        for (pair, (first, second, distance)) in pairs.iter().zip(expected) {
+            assert_eq!((pair.first, pair.second), (first, second));
+            assert!((pair.distance - distance).abs() < 1e-6, "{pair:?}");
+        }
+    }
+}

@@ -125,7 +125,12 @@ impl Reference {
         };
         let query = position(query, tokens)?;
         let before = &tokens[..query];
-        Ok(Self { query, key: position(key, before)?, other: other.map(|other| position(other, before)).transpose()? })
+        let key = position(key, before)?;
+        let other = other.map(|other| position(other, before)).transpose()?;
+        match other == Some(key) {
+            true => Err(format!("what it refers to and what it does not are both token {key}")),
+            false => Ok(Self { query, key, other }),
+        }
     }
 }
 
@@ -144,6 +149,7 @@ fn position(part: &str, tokens: &[String]) -> Result<usize, String> {
 /// Where a query would look, and keys of the same kind in one or two groups. No key is in both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Places {
+    /// Ascending.
     pub targets: Vec<usize>,
     pub distractors: [Vec<usize>; 2],
 }
@@ -197,7 +203,9 @@ impl<'a> Text<'a> {
         let beside = |targets: Vec<usize>, allowed: &dyn Fn(usize) -> bool| {
             let side = |shift: fn(usize) -> usize| {
                 let shifted = targets.iter().map(|&key| shift(key));
-                shifted.filter(|key| inner.contains(key) && allowed(*key) && !targets.contains(key)).collect()
+                shifted
+                    .filter(|key| inner.contains(key) && allowed(*key) && targets.binary_search(key).is_err())
+                    .collect()
             };
             let distractors = [side(|key| key.wrapping_sub(1)), side(|key| key + 1)];
             Places { targets, distractors }
@@ -235,5 +243,73 @@ impl<'a> Text<'a> {
         let complete = !places.targets.is_empty() && places.distractors.iter().any(|group| !group.is_empty());
         (complete && all_seen(&places.targets) && places.distractors.iter().all(|group| all_seen(group)))
             .then_some(places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::tokenizer::TokenKind;
+
+    #[test]
+    fn names_are_of_one_pattern_each() {
+        for pattern in Pattern::ALL {
+            assert_eq!(Pattern::named(pattern.name()), Some(pattern));
+        }
+        assert_eq!(Pattern::named("previous-token"), None);
+    }
+
+    #[test]
+    fn delimiters_are_white_space_and_marks_and_nothing_else() {
+        for (token, expected) in [
+            (" ", true),
+            ("\n", true),
+            ("\u{a0}", true),
+            (".", true),
+            (",", true),
+            ("\"", true),
+            ("'", true),
+            (". ", true),
+            ("", false),
+            ("a", false),
+            (" a", false),
+            ("it's", false),
+            ("-", false),
+        ] {
+            assert_eq!(is_delimiter(token), expected, "{token:?}");
+        }
+    }
+
+    #[test]
+    fn references_are_read_from_positions_and_from_words() {
+        let tokens: Vec<String> =
+            ["The", " lamp", " fits", " the", " bag", " and", " the", " lamp"].map(String::from).into();
+        let reference = |query, key, other| Ok(Reference { query, key, other });
+        for (text, expected) in [
+            ("7:1", reference(7, 1, None)),
+            ("lamp:bag", reference(7, 4, None)),
+            ("lamp:lamp:bag", reference(7, 1, Some(4))),
+            ("and:the:3", Err("what it refers to and what it does not are both token 3".to_string())),
+            ("6:the:1", reference(6, 3, Some(1))),
+            ("7", Err("'7' is not QUERY:KEY or QUERY:KEY:OTHER".into())),
+            ("1:2:3:4", Err("'1:2:3:4' is not QUERY:KEY or QUERY:KEY:OTHER".into())),
+            ("8:1", Err("'8' is neither one of the 8 tokens that it can be, nor a number below 8".into())),
+            ("3:5", Err("'5' is neither one of the 3 tokens that it can be, nor a number below 3".into())),
+            (
+                "\u{1b}[2J:1",
+                Err("'\\u{1b}[2J' is neither one of the 8 tokens that it can be, nor a number below 8".into()),
+            ),
+        ] {
+            assert_eq!(Reference::parse(text, &tokens), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_built_in_stories_bring_their_references() {
+        let text = "The lamp would not fit in the bag because it was too small . We took a larger bag .\n";
+        let tokenizer = Tokenizer::from_text(TokenKind::Word, text).unwrap();
+        let tokens = tokenizer.encode(text).unwrap();
+        let expected = Reference { query: 17, key: 7, other: Some(1) };
+        assert_eq!(Reference::of_stories(&tokenizer, &tokens), [expected]);
     }
 }

@@ -204,3 +204,273 @@ fn described(graph: &Graph, sources: &[(usize, Source)]) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::graph::TensorType;
+    use crate::graph::ops::{attention, causal_mask, input, matmul, scale, softmax, transpose};
+    use crate::model::trace::{TraceRequest, next_tokens, trace};
+    use crate::model::{EditedAttention, Initialisation, QueryKeyInit};
+    use crate::script::{BUGS, GALLERY, Script, TraceHere};
+    use crate::tape::normal;
+
+    const CONTEXT: usize = 40;
+
+    /// A model whose weights make its attention choose.
+    fn model_of(config: GptConfig, script: Option<Script>) -> (GptConfig, Vec<Tensor>) {
+        let edited = script.map(|script| Arc::new(EditedAttention::new(script, Arc::new(TraceHere), &config).unwrap()));
+        let config = config.with_attention(edited).unwrap();
+        let initialisation = Initialisation { query_key: QueryKeyInit::Unit, seed: 5, ..Initialisation::default() };
+        let values = initialisation.values(&config).into_iter();
+        let tensor =
+            |shape: Vec<usize>, values: Vec<f32>| Tensor::real(shape, values.into_iter().map(f64::from).collect());
+        let parameters = config.parameters().into_iter().zip(values);
+        let parameters = parameters.map(|(parameter, values)| tensor(parameter.shape, values)).collect();
+        (config, parameters)
+    }
+
+    fn model(heads: usize, width: usize, script: Option<Script>) -> (GptConfig, Vec<Tensor>) {
+        model_of(GptConfig::new(11, CONTEXT, 2, heads, width).unwrap(), script)
+    }
+
+    fn text(length: usize) -> Vec<u32> {
+        (0..length).map(|i| (i * i % 11) as u32).collect()
+    }
+
+    fn maps(
+        (config, parameters): &(GptConfig, Vec<Tensor>),
+        tokens: &[u32],
+        choice: HeadChoice,
+    ) -> Result<Maps, MapError> {
+        let text = |id: u32| id.to_string();
+        pollster::block_on(attention_maps(config, parameters, (tokens, text), choice, &RunOn::Cpu))
+    }
+
+    /// `attn.L [H, T, T]` of each layer, as the model without fusion computes them.
+    fn naive((config, parameters): &(GptConfig, Vec<Tensor>), tokens: &[u32]) -> Vec<Tensor> {
+        let request = TraceRequest { attention: true, ..TraceRequest::default() };
+        let (shape, targets) = ([1, tokens.len()], next_tokens(tokens, tokens.len()));
+        let traced = trace(config, parameters, (tokens, shape), &targets, request, &RunOn::Cpu);
+        let traced = pollster::block_on(traced).unwrap().into_iter();
+        traced.filter(|(name, _)| name.starts_with("attn.")).map(|(_, tensor)| tensor).collect()
+    }
+
+    fn farthest(maps: &Maps, expected: &[Tensor]) -> f64 {
+        let of_map = |map: &HeadMap| {
+            let size = map.queries * map.keys;
+            let expected = &expected[map.layer].values()[map.head * size..][..size];
+            map.weights.iter().zip(expected).map(|(&a, b)| (f64::from(a) - b).abs()).fold(0.0, f64::max)
+        };
+        maps.maps.iter().map(of_map).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn weights_rebuilt_from_the_fused_pass_are_those_of_the_naive_one() {
+        for (heads, width, length) in [(1, 8, 1), (2, 8, 2), (3, 39, 7), (2, 32, 33), (4, 32, CONTEXT)] {
+            let model = model(heads, width, None);
+            let tokens = text(length);
+            let found = maps(&model, &tokens, HeadChoice::default()).unwrap();
+            assert_eq!(found.source, "rebuilt from query, key and log-sum-exp of the fused pass");
+            assert_eq!((found.layers, found.heads, found.maps.len()), (2, heads, 2 * heads));
+            assert_eq!(found.tokens, tokens.iter().map(u32::to_string).collect::<Vec<_>>());
+            let distance = farthest(&found, &naive(&model, &tokens));
+            assert!(distance <= 1e-5, "{heads} heads of {width} over {length}: {distance:e}");
+            for map in &found.maps {
+                assert!(map.causal && (map.queries, map.keys) == (length, length));
+                for query in 0..length {
+                    let row = (0..length).map(|key| (key, map.weight(query, key)));
+                    assert!(row.filter(|&(key, _)| map.is_masked(query, key)).all(|(_, weight)| weight == 0.0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_chosen_head_is_the_same_as_among_all() {
+        let model = model(3, 24, None);
+        let tokens = text(9);
+        let all = maps(&model, &tokens, HeadChoice::default()).unwrap().maps;
+        for (layer, head, expected) in [
+            (Some(1), Some(2), &all[5..6]),
+            (Some(0), None, &all[..3]),
+            (None, Some(1), &[all[1].clone(), all[4].clone()]),
+        ] {
+            assert_eq!(maps(&model, &tokens, HeadChoice { layer, head }).unwrap().maps, expected);
+        }
+    }
+
+    #[test]
+    fn an_edited_attention_shows_what_it_observes_or_is_rebuilt() {
+        for file in GALLERY.iter().chain(BUGS).filter(|file| file.name != "infinity_times_zero") {
+            // One is written for T = d_head alone.
+            let length = if file.name == "missing_transpose" { 16 } else { 13 };
+            let model = model_of(GptConfig::new(11, 16, 2, 2, 32).unwrap(), Some(file.script()));
+            let tokens = text(length);
+            let found = maps(&model, &tokens, HeadChoice::default()).unwrap();
+            let distance = farthest(&found, &naive(&model, &tokens));
+            assert!(distance <= 1e-5, "{}: {distance:e}", file.name);
+            let observed = format!("observed as 'weights' in {}.star:", file.name);
+            assert!(found.source.starts_with(&observed) || found.source.starts_with("rebuilt"), "{}", found.source);
+        }
+    }
+
+    /// A function of the tests.
+    fn script(body: &str) -> Script {
+        let head =
+            "def attention(x, q, k, v, ops, cfg):\n    q, k, v = [ops.split_heads(t, cfg.heads) for t in (q, k, v)]\n";
+        Script { file: "mine.star".into(), source: format!("{head}{body}") }
+    }
+
+    const SCORES: &str = "    s = ops.causal_mask(ops.bmm(q, k, transpose_b=True) / math.sqrt(cfg.d_head))\n";
+
+    #[test]
+    fn weights_that_nobody_observes_are_found_by_what_they_multiply() {
+        let expected = naive(&model(2, 16, None), &text(9));
+        for (what, body, source) in [
+            ("fused", format!("{SCORES}    return ops.merge_heads(ops.softmax(s) @ v)\n"), "rebuilt from query"),
+            ("called", "    return ops.merge_heads(ops.attention(q, k, v))\n".into(), "rebuilt from query"),
+            (
+                "added to",
+                format!("{SCORES}    return ops.merge_heads(ops.softmax(s + 0.0 * s) @ v)\n"),
+                "what the values are multiplied by in mine.star:4",
+            ),
+            (
+                "the wrong tensor observed",
+                format!("{SCORES}    return ops.merge_heads(ops.softmax(s) @ ops.observe(\"weights\", v))\n"),
+                "rebuilt from query",
+            ),
+        ] {
+            let model = model(2, 16, Some(script(&body)));
+            let found = maps(&model, &text(9), HeadChoice::default()).unwrap();
+            assert!(found.source.starts_with(source), "{what}: {}", found.source);
+            assert!(found.maps.iter().all(|map| map.causal), "{what}");
+            let distance = farthest(&found, &expected);
+            assert!(distance <= 1e-5, "{what}: {distance:e}");
+        }
+    }
+
+    #[test]
+    fn what_sees_the_future_is_not_called_causal() {
+        let body = "    return ops.merge_heads(ops.softmax(ops.bmm(q, k, transpose_b=True)) @ v)\n";
+        let model = model(2, 16, Some(script(body)));
+        let found = maps(&model, &text(9), HeadChoice::default()).unwrap();
+        assert!(found.maps.iter().all(|map| !map.causal && map.weight(0, 8) > 0.0));
+        let body = format!("{SCORES}    w = ops.softmax(s) + 0.01\n    return ops.merge_heads(w @ v)\n");
+        let found = maps(&self::model(2, 16, Some(script(&body))), &text(9), HeadChoice::default()).unwrap();
+        assert!(found.maps.iter().all(|map| !map.causal && map.weight(0, 8) == 0.01));
+    }
+
+    #[test]
+    fn where_there_is_no_map_one_line_says_why() {
+        let nothing = script("    return ops.merge_heads(v)\n");
+        let both =
+            format!("{SCORES}    both = ops.softmax(s) @ v + ops.softmax(-s) @ v\n    return ops.merge_heads(both)\n");
+        let choose = |layer, head| HeadChoice { layer, head };
+        let damaged = {
+            let (config, mut parameters) = model(2, 16, None);
+            parameters[0] = Tensor::real(parameters[0].shape.clone(), vec![f64::NAN; parameters[0].len()]);
+            (config, parameters)
+        };
+        for (model, tokens, choice, expected) in [
+            (model(2, 16, None), vec![], choose(None, None), "the text has 0 tokens, and the model reads 1 to 40"),
+            (model(2, 16, None), text(41), choose(None, None), "the text has 41 tokens, and the model reads 1 to 40"),
+            (model(2, 16, None), vec![3, 11], choose(None, None), "token 1 is 11: ids of this model are below 11"),
+            (
+                model(2, 16, None),
+                text(4),
+                choose(Some(2), None),
+                "there is no layer 2: the model has 2, counted from 0",
+            ),
+            (model(2, 16, None), text(4), choose(None, Some(7)), "there is no head 7: the model has 2, counted from 0"),
+            (
+                model(2, 16, Some(nothing)),
+                text(4),
+                choose(Some(1), None),
+                "layer 1 multiplies its values by nothing of shape [T, T] a head: in mine.star, name the [B, H, T, T] \
+                 tensor with ops.observe(\"weights\", ..)",
+            ),
+            (
+                model(2, 16, Some(script(&both))),
+                text(4),
+                choose(None, None),
+                "layer 0 multiplies its values by 2 tensors of shape [T, T] a head: in mine.star, name the [B, H, T, T] \
+                 tensor with ops.observe(\"weights\", ..)",
+            ),
+            (
+                damaged,
+                text(4),
+                choose(None, None),
+                "the weight of query 0 and key 0 in layer 0, head 0 is NaN: the model is damaged, or its training diverged",
+            ),
+        ] {
+            let error = maps(&model, &tokens, choice).unwrap_err().to_string();
+            assert_eq!(error, format!("no map, because {expected}"));
+        }
+        let large = GptConfig::new(11, 4096, 4, 8, 16).unwrap();
+        let error = maps(&(large, Vec::new()), &text(4096), HeadChoice::default()).unwrap_err().to_string();
+        assert!(
+            error.contains("32 maps of 4096 tokens take 2147483648 bytes, of which 1073741824 are allowed"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn rows_and_columns_of_other_lengths_are_aligned_at_the_bottom_right() {
+        for (queries, keys, heads, key_heads, causal) in
+            [(4, 2, 2, 2, true), (2, 5, 4, 2, true), (1, 7, 2, 1, true), (5, 3, 2, 2, false), (6, 6, 6, 3, true)]
+        {
+            let (batch, width) = (2, 8);
+            let mut graph = Graph::new();
+            let g = &mut graph;
+            let mut leaf = |name: &str, heads: usize, length: usize, seed: u64| {
+                let shape = [batch, heads, length, width];
+                let value = input(g, name, TensorType::real(shape)).unwrap();
+                let drawn = normal(seed, 0, shape.iter().product(), 1.0).into_iter().map(f64::from);
+                (value, Tensor::real(shape, drawn.collect()))
+            };
+            let leaves = [leaf("q", heads, queries, 1), leaf("k", key_heads, keys, 2), leaf("v", key_heads, keys, 3)];
+            let [query, key, value] = [0, 1, 2].map(|leaf| leaves[leaf].0);
+            let spec = AttentionSpec { scale: 0.4, causal };
+            let fused = attention(g, query, key, value, spec).unwrap();
+            let statistics = Value { node: fused.node, output: 2 };
+            let bound: Vec<(Value, &Tensor)> = leaves.iter().map(|(value, tensor)| (*value, tensor)).collect();
+            let computed = pollster::block_on(evaluate(&graph, &bound, &[statistics], &RunOn::Cpu)).unwrap();
+
+            for head in 0..batch * heads {
+                let found = rebuilt(&spec, &leaves[0].1, &leaves[1].1, &computed[0], head);
+                let (of_batch, own) = (head / heads, head % heads);
+                let key_head = of_batch * key_heads + own / (heads / key_heads);
+                // The same head, alone and written out.
+                let mut graph = Graph::new();
+                let g = &mut graph;
+                let part = |tensor: &Tensor, at: usize, length: usize| {
+                    let size = length * width;
+                    Tensor::real([1, 1, length, width], tensor.values()[at * size..][..size].to_vec())
+                };
+                let tensors = [part(&leaves[0].1, head, queries), part(&leaves[1].1, key_head, keys)];
+                let leaf =
+                    |g: &mut Graph, at: usize| input(g, "leaf", TensorType::real(tensors[at].shape.clone())).unwrap();
+                let (query, key) = (leaf(g, 0), leaf(g, 1));
+                let transposed = transpose(g, key).unwrap();
+                let scores = matmul(g, query, transposed).unwrap();
+                let scaled = scale(g, scores, spec.scale).unwrap();
+                let masked = if causal { causal_mask(g, scaled).unwrap() } else { scaled };
+                let weights = softmax(g, masked, 3).unwrap();
+                let bound = [(query, &tensors[0]), (key, &tensors[1])];
+                let expected = pollster::block_on(evaluate(&graph, &bound, &[weights], &RunOn::Cpu)).unwrap();
+                for (at, (&a, b)) in found.iter().zip(expected[0].values()).enumerate() {
+                    let place = format!("{queries} by {keys}, head {head}, element {at}");
+                    assert!((f64::from(a) - b).abs() <= 1e-5, "{place}: {a} against {b}");
+                }
+                assert_eq!(found.len(), queries * keys);
+                let map = HeadMap { layer: 0, head, queries, keys, weights: found, causal };
+                let cells = (0..queries).flat_map(|query| (0..keys).map(move |key| (query, key)));
+                assert!(cells.clone().filter(|&(i, j)| map.is_masked(i, j)).all(|(i, j)| map.weight(i, j) == 0.0));
+                assert!(cells.filter(|&(i, j)| !map.is_masked(i, j)).all(|(i, j)| map.weight(i, j) > 0.0));
+            }
+        }
+    }
+}

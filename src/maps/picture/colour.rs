@@ -62,7 +62,7 @@ const ON_LIGHT: Ramp = Ramp {
     chroma: |weight| 0.015 + 0.13 * (0.75 * std::f64::consts::PI * weight).sin(),
 };
 
-const ON_DARK: Ramp = Ramp { lightness: [0.20, 0.94], hue: [285.0, 100.0], chroma: |weight| 0.03 + 0.085 * weight };
+const ON_DARK: Ramp = Ramp { lightness: [0.20, 0.94], hue: [285.0, 100.0], chroma: |weight| 0.05 + 0.065 * weight };
 
 impl Theme {
     /// The colour of a weight from 0 to 1; what lies beyond is drawn as the nearer end.

@@ -14,6 +14,8 @@ pub const LINE: usize = 14;
 /// How much larger the letters of a title are.
 pub const TITLE: usize = 2;
 
+/// The longest label of a token, in letters.
+const LONGEST: usize = 14;
 /// Empty space around everything.
 const MARGIN: usize = 16;
 /// Between a label and what it names.
@@ -113,8 +115,8 @@ impl Drawing {
         let every = |count: usize, name: &dyn Fn(usize) -> String| -> Vec<(usize, String)> {
             (0..count).step_by(stride).map(|at| (at, name(at * cells.pooled))).collect()
         };
-        let queries = every(cells.rows, &|at| tokens::query(maps, map, at));
-        let keys = every(cells.columns, &|at| tokens::key(maps, map, at));
+        let queries = every(cells.rows, &|at| tokens::query(maps, map, at, LONGEST));
+        let keys = every(cells.columns, &|at| tokens::key(maps, map, at, LONGEST));
         let longest = |labels: &[(usize, String)]| labels.iter().map(|(_, label)| width(label)).max().unwrap_or(0);
 
         let left = MARGIN + longest(&queries).max("query".len()) * ADVANCE + GAP;

@@ -35,8 +35,7 @@ pub fn label(token: &str) -> String {
             label.push(character);
             continue;
         }
-        let plain = !is_combining(character) && push(&mut label, character);
-        room = if plain { MARKS_A_LETTER } else { 0 };
+        room = if push(&mut label, character) { MARKS_A_LETTER } else { 0 };
     }
     label
 }
@@ -76,7 +75,7 @@ pub fn code(character: char) -> String {
     format!("⟨U+{:04X}⟩", u32::from(character))
 }
 
-/// Appends a character that combines with nothing; tells whether it stands there as itself.
+/// Appends a character that is not drawn onto the one before; tells whether it stands there as itself.
 fn push(label: &mut String, character: char) -> bool {
     match character {
         ' ' => label.push('␣'),

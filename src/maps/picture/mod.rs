@@ -3,16 +3,20 @@
 //! All of them are functions of the maps alone. Tokens may hold any characters: in a picture they stand as
 //! [labels](label::label), in a file as the data they are.
 
+mod base64;
 mod cells;
 mod colour;
 mod drawing;
 mod font;
+mod html;
+mod json;
 pub mod label;
 mod markup;
 #[cfg(feature = "cli")]
 mod png;
 mod raster;
 mod svg;
+mod tensors;
 mod terminal;
 mod tokens;
 mod wrap;
@@ -25,6 +29,9 @@ pub use self::png::png;
 pub use cells::{Cell, Cells, Scale};
 pub use colour::{Colour, Palette, Theme};
 pub use drawing::{Anchor, Drawing, Shape, Text, name};
+pub use html::html;
+pub use json::json;
 pub use raster::Raster;
 pub use svg::svg;
+pub use tensors::tensors;
 pub use terminal::{Ink, Room, terminal};

@@ -139,7 +139,7 @@ mod tests {
                 .shapes
                 .iter()
                 .find_map(|shape| match shape {
-                    Shape::Cells { x, y, size, .. } => Some((*x, *y, *size)),
+                    Shape::Cells { x, y, size, cells } if cells.rows == 3 => Some((*x, *y, *size)),
                     _ => None,
                 })
                 .unwrap();

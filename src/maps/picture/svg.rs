@@ -189,7 +189,7 @@ mod tests {
         for theme in [Theme::Light, Theme::Dark] {
             let ground = format!(".g{{fill:{}}}", theme.palette().ground.hexadecimal());
             assert!(both.contains(&ground), "{theme:?}");
-            assert_eq!(svg(&drawing, Some(theme)).contains(&ground), true);
+            assert!(svg(&drawing, Some(theme)).contains(&ground));
         }
         assert!(both.contains("prefers-color-scheme:dark"));
         assert!(!svg(&drawing, Some(Theme::Dark)).contains("prefers-color-scheme"));

@@ -3,23 +3,21 @@
 use super::label::label_within;
 use crate::maps::{HeadMap, Maps};
 
-/// The tokens of a map's queries: the last Tq, as the mask is aligned.
-pub fn query(maps: &Maps, map: &HeadMap, query: usize) -> String {
-    named(maps, map.queries, query)
+/// The label of a query, at most `columns` columns of a terminal wide. Queries are the last Tq tokens, as the mask is
+/// aligned.
+pub fn query(maps: &Maps, map: &HeadMap, query: usize, columns: usize) -> String {
+    named(maps, map.queries, query, columns)
 }
 
-/// The tokens of a map's keys: the last Tk.
-pub fn key(maps: &Maps, map: &HeadMap, key: usize) -> String {
-    named(maps, map.keys, key)
+/// The label of a key; keys are the last Tk tokens.
+pub fn key(maps: &Maps, map: &HeadMap, key: usize, columns: usize) -> String {
+    named(maps, map.keys, key, columns)
 }
-
-/// The longest label of a picture, in columns of a terminal.
-const LONGEST: usize = 14;
 
 /// Where the text has no such token its number stands for it.
-fn named(maps: &Maps, length: usize, at: usize) -> String {
+fn named(maps: &Maps, length: usize, at: usize, columns: usize) -> String {
     let token = (maps.tokens.len() + at).checked_sub(length).and_then(|place| maps.tokens.get(place));
-    token.map_or_else(|| format!("({at})"), |token| label_within(token, LONGEST))
+    token.map_or_else(|| format!("({at})"), |token| label_within(token, columns))
 }
 
 #[cfg(test)]
@@ -31,8 +29,8 @@ mod tests {
     fn queries_and_keys_are_the_last_tokens_of_the_text() {
         let maps = text(&["a", " ", "\n", "d"], vec![causal(2, 4), causal(4, 2), causal(6, 4)]);
         let labels = |map: &HeadMap| -> (Vec<String>, Vec<String>) {
-            let queries = (0..map.queries).map(|at| query(&maps, map, at)).collect();
-            (queries, (0..map.keys).map(|at| key(&maps, map, at)).collect())
+            let queries = (0..map.queries).map(|at| query(&maps, map, at, 9)).collect();
+            (queries, (0..map.keys).map(|at| key(&maps, map, at, 9)).collect())
         };
         let whole = ["a", "␣", "⏎", "d"];
         assert_eq!(

@@ -1,0 +1,142 @@
+//! Files that maps are written to: which kind by the name's ending, and a name that says layer and head.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+
+use super::tensor_files::writable;
+use crate::atomic::write_file;
+use crate::maps::picture::{Drawing, Scale, Theme, html, json, png, svg, tensors};
+use crate::maps::{HeadMeasures, Maps};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Png,
+    Svg,
+    Html,
+    Json,
+    Safetensors,
+}
+
+const KINDS: [(&str, Kind); 5] = [
+    ("png", Kind::Png),
+    ("svg", Kind::Svg),
+    ("html", Kind::Html),
+    ("json", Kind::Json),
+    ("safetensors", Kind::Safetensors),
+];
+
+/// A file to be written.
+#[derive(Debug, PartialEq)]
+pub struct MapFile {
+    path: PathBuf,
+    kind: Kind,
+}
+
+impl MapFile {
+    /// The file that a user named.
+    ///
+    /// # Errors
+    /// An ending that says no kind.
+    pub fn named(path: &Path) -> anyhow::Result<Self> {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let Some(&(_, kind)) = KINDS.iter().find(|(name, _)| ending.eq_ignore_ascii_case(name)) else {
+            let known = KINDS.map(|(name, _)| format!(".{name}")).join(", ");
+            bail!("--out {}: the name must end in one of {known}", path.display());
+        };
+        Ok(Self { path: path.to_path_buf(), kind })
+    }
+
+    /// Writes maps, and gives the path that was written. A picture of one head has its layer and head in its name, those of
+    /// one layer or of one head of several layers what they have in common.
+    ///
+    /// # Errors
+    /// A place that cannot be written.
+    pub fn write(
+        &self,
+        maps: &Maps,
+        measured: &[HeadMeasures],
+        notes: &[String],
+        (scale, theme): (Scale, Option<Theme>),
+    ) -> anyhow::Result<PathBuf> {
+        let drawing = || match &maps.maps[..] {
+            [map] => Drawing::of_head(maps, map, scale, notes),
+            _ => Drawing::of_all(maps, scale, notes),
+        };
+        let bytes = match self.kind {
+            Kind::Png => png(&drawing(), theme.unwrap_or(Theme::Light))?,
+            Kind::Svg => svg(&drawing(), theme).into_bytes(),
+            Kind::Html => html(maps, measured, notes, scale).into_bytes(),
+            Kind::Json => json(maps, measured)?.into_bytes(),
+            Kind::Safetensors => tensors(maps)?,
+        };
+        let path = match self.kind {
+            Kind::Png | Kind::Svg => self.path_of(maps),
+            Kind::Html | Kind::Json | Kind::Safetensors => self.path.clone(),
+        };
+        let place = writable(&path, None)?;
+        write_file(&place, &bytes)?;
+        Ok(path)
+    }
+
+    fn path_of(&self, maps: &Maps) -> PathBuf {
+        let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        let ending = self.path.extension().unwrap_or_default().to_string_lossy();
+        let common = |of: fn(&crate::maps::HeadMap) -> usize, all: usize| {
+            let first = maps.maps.first().map(of)?;
+            (all > 1 || maps.maps.len() == 1)
+                .then_some(first)
+                .filter(|&first| maps.maps.iter().all(|map| of(map) == first))
+        };
+        let mut name = String::new();
+        if let Some(layer) = common(|map| map.layer, maps.layers) {
+            name.push_str(&format!("-layer{layer}"));
+        }
+        if let Some(head) = common(|map| map.head, maps.heads) {
+            name.push_str(&format!("-head{head}"));
+        }
+        if stem.ends_with(&name) {
+            return self.path.clone();
+        }
+        self.path.with_file_name(format!("{stem}{name}.{ending}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::HeadMap;
+
+    #[test]
+    fn pictures_say_layer_and_head_in_their_names() {
+        let map = |(layer, head): &(usize, usize)| HeadMap {
+            layer: *layer,
+            head: *head,
+            queries: 1,
+            keys: 1,
+            weights: vec![1.0],
+            causal: true,
+        };
+        for (heads, out, expected) in [
+            (&[(2, 3)][..], "a/map.png", "a/map-layer2-head3.png"),
+            (&[(2, 3)], "map-layer2-head3.svg", "map-layer2-head3.svg"),
+            (&[(0, 0), (0, 1)], "map.svg", "map-layer0.svg"),
+            (&[(0, 1), (1, 1)], "map.svg", "map-head1.svg"),
+            (&[(0, 0), (0, 1), (1, 0), (1, 1)], "map.PNG", "map.PNG"),
+            (&[(0, 0), (1, 1)], "map.v2.png", "map.v2.png"),
+        ] {
+            let maps = heads.iter().map(map).collect();
+            let maps = Maps { tokens: vec!["a".into()], layers: 4, heads: 4, maps, source: String::new() };
+            let file = MapFile::named(Path::new(out)).unwrap();
+            assert_eq!(file.path_of(&maps), Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn another_ending_is_refused_with_those_there_are() {
+        for out in ["map.gif", "map", ".png", "map.png.bak"] {
+            let error = MapFile::named(Path::new(out)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("--out {out}: the name must end in one of .png, .svg")), "{error}");
+        }
+    }
+}

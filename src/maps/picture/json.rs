@@ -1,0 +1,92 @@
+//! Maps as JSON.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::maps::{HeadMap, HeadMeasures, Maps};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    tokens: &'a [String],
+    layers: usize,
+    heads: usize,
+    source: &'a str,
+    maps: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    layer: usize,
+    head: usize,
+    queries: usize,
+    keys: usize,
+    causal: bool,
+    measures: Value,
+    /// A list a query; `null` where the key is masked.
+    weights: Vec<Vec<Option<&'a f32>>>,
+}
+
+/// The maps as one JSON object: the tokens' own text, and for each map its weights `[Tq][Tk]` in full precision, `null`
+/// where masked, with what was measured of it (none where `measures` has none for it).
+///
+/// # Errors
+/// None that a map can cause.
+pub fn json(maps: &Maps, measures: &[HeadMeasures]) -> serde_json::Result<String> {
+    let entry = |map: &'_ HeadMap| -> Value {
+        let own = measures.iter().find(|own| (own.layer, own.head) == (map.layer, map.head));
+        Value::Object(own.map_or_else(Map::new, measured))
+    };
+    let document = Document {
+        tokens: &maps.tokens,
+        layers: maps.layers,
+        heads: maps.heads,
+        source: &maps.source,
+        maps: maps.maps.iter().map(|map| Entry::of(map, entry(map))).collect(),
+    };
+    serde_json::to_string(&document)
+}
+
+/// What was measured of a head, by the pattern's name.
+pub fn measured(head: &HeadMeasures) -> Map<String, Value> {
+    let measures = head.measures.iter();
+    measures
+        .map(|(pattern, measure)| {
+            let value = json!({
+                "score": measure.score, "uniform": measure.uniform, "distractor": measure.distractor,
+                "queries": measure.queries,
+            });
+            (pattern.name().to_string(), value)
+        })
+        .collect()
+}
+
+impl<'a> Entry<'a> {
+    fn of(map: &'a HeadMap, measures: Value) -> Self {
+        let &HeadMap { layer, head, queries, keys, causal, .. } = map;
+        let weights = (0..queries).map(|query| {
+            let row = &map.weights[query * keys..(query + 1) * keys];
+            row.iter().enumerate().map(|(key, weight)| (!map.is_masked(query, key)).then_some(weight)).collect()
+        });
+        Self { layer, head, queries, keys, causal, measures, weights: weights.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::picture::examples::{HOSTILE, causal, of_rows, text};
+    use crate::maps::{Measure, Pattern};
+
+    #[test]
+    fn weights_tokens_and_measures_read_back_and_what_is_masked_is_null() {
+        let maps = text(&HOSTILE[..2], vec![of_rows(&[&[1.0, 0.0], &[0.1, 0.9]], true), causal(1, 2)]);
+        let measure = Measure { score: 0.9, uniform: 0.5, distractor: None, queries: 1 };
+        let measures = [HeadMeasures { layer: 0, head: 0, measures: vec![(Pattern::PreviousToken, measure)] }];
+        let value: Value = serde_json::from_str(&json(&maps, &measures).unwrap()).unwrap();
+        assert_eq!(value["tokens"], json!(HOSTILE[..2]));
+        assert_eq!(value["maps"][0]["weights"], json!([[1.0, null], [0.1, 0.9]]));
+        assert_eq!(value["maps"][0]["measures"]["previous"]["score"], json!(0.9));
+        assert_eq!(value["maps"][1]["weights"], json!([[0.5, 0.5]]));
+        assert_eq!(value["maps"][1]["measures"], json!({}));
+    }
+}
