@@ -6,7 +6,8 @@
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const theme = () => data.themes[dark.matches ? 'dark' : 'light'];
   const css = ([red, green, blue]) => `rgb(${red} ${green} ${blue})`;
-  const MASKED = -1e30;
+  // Below every weight, and the same in single precision.
+  const MASKED = -Infinity;
 
   // Where one is looking: which map, the scale, the cell under the pointer or the arrow keys, the pinned query, and the
   // part that is shown, as the cell at the upper left and the size of a cell in pixels (0: all of the map).
@@ -139,7 +140,7 @@
     const by = Math.max(1, Math.ceil(1 / cell - 1e-9));
     const { cells, columns } = pooled(by);
     const image = context.createImageData(across, down);
-    const gap = size >= 9 ? density : 0;
+    const gap = size >= 12 ? density : 0;
     const places = (count, first, most) => {
       const list = new Int32Array(count);
       for (let pixel = 0; pixel < count; pixel += 1) {
@@ -354,6 +355,11 @@
   };
 
   const choose = (at) => {
+    if (element(`weights-${at}`) === null) {
+      // The page is still arriving: the map that is shown first stands before this script, the others behind it.
+      document.addEventListener('DOMContentLoaded', () => choose(at), { once: true });
+      return;
+    }
     const before = maps[state.map];
     state.map = at;
     const map = maps[at];
@@ -542,7 +548,7 @@
     element('scale').value = state.scale;
     ramps();
     grid();
-    choose(0);
+    choose(data.first);
     new ResizeObserver(soon).observe(canvas.parentElement);
     dark.addEventListener('change', () => {
       ramps();

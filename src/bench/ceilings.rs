@@ -38,7 +38,7 @@ impl Ceilings {
         };
         let flops = rate(&shapes::multiply_add(&gpu.profile), |cost| cost.flops).await?;
         let by_kernel = rate(&copy, |cost| cost.bytes).await?;
-        let bytes = 4 * copy.operands.first().copied().unwrap_or(0);
+        let bytes = 4 * copy.operands.first().map_or(0, |&(elements, _)| elements);
         let mut copies = [Copies { copy: BufferCopy::new(gpu, bytes).await?, gpu }];
         let timing = time_together(&mut copies, &limits, seed, stop).await.pop();
         let by_device = timing.and_then(Result::ok).map(|timing| per_second(copies[0].copy.moved_bytes(), &timing));

@@ -10,6 +10,9 @@ use crate::tape::{
     normal,
 };
 
+/// Words that are written are below this: token ids of any vocabulary, and the first is a flag that is not set.
+const MOST_WORD: u32 = 2;
+
 /// A launch of a shape on a device, compiled and run once.
 pub struct KernelJob {
     tape: TimedTape,
@@ -31,10 +34,10 @@ fn tape(shape: &Shape, design: DesignInfo) -> Tape {
     let buffers: Vec<TapeBuffer> = shape
         .operands
         .iter()
-        .map(|&elements| TapeBuffer {
+        .map(|&(elements, kind)| TapeBuffer {
             name: shape.name.clone(),
             elements,
-            kind: ElementKind::Real,
+            kind,
             category: Category::Workspace,
             persistent: true,
         })
@@ -62,9 +65,17 @@ impl KernelJob {
         let drawn = normal(1, 0, 4096, 1.0);
         let contents: Vec<BufferContents> = (0..)
             .zip(&shape.operands)
-            .map(|(buffer, &elements)| {
-                let repeated = drawn.iter().copied().cycle().skip(buffer).take(elements as usize);
-                (buffer, HostBuffer::Real(repeated.collect()))
+            .map(|(buffer, &(elements, kind))| {
+                let elements = elements as usize;
+                let contents = match kind {
+                    ElementKind::Real => {
+                        HostBuffer::Real(drawn.iter().copied().cycle().skip(buffer).take(elements).collect())
+                    }
+                    ElementKind::Words => {
+                        HostBuffer::Words((0..elements as u32).map(|word| word % MOST_WORD).collect())
+                    }
+                };
+                (buffer, contents)
             })
             .collect();
         Ok(Self { tape: TimedTape::new(Some(gpu), tape, &contents).await? })
@@ -90,6 +101,14 @@ mod tests {
     fn software() -> Profile {
         let subgroups = Some(SubgroupSizes { minimum: 8, maximum: 8 });
         Profile { kind: AdapterKind::Software, subgroups, ..Profile::webgpu_defaults() }
+    }
+
+    #[test]
+    fn every_kernel_has_a_shape() {
+        let shapes = shapes::all(&software());
+        for kernel in crate::kernel::KERNELS {
+            assert!(shapes.iter().any(|shape| shape.kernel.name == kernel.name), "{}", kernel.name);
+        }
     }
 
     #[test]

@@ -173,16 +173,17 @@ struct Guide {
     to: (f64, f64),
 }
 
-/// Lines of slope 1 and 2 from one point below all curves, across all lengths. None where there are not two lengths, or
-/// nothing was measured.
+/// Lines of slope 1 and 2 from one point below all curves, across all lengths and ends. None where there are not two
+/// lengths, or nothing was measured.
 fn guides(curves: &[Curve], lengths: &[f64]) -> Vec<Guide> {
     let (Some(&first), Some(&last)) = (lengths.first(), lengths.last()) else { return Vec::new() };
     let start = curves.iter().filter_map(|curve| curve.points.first());
     // Where a curve begins later, what a line of slope 1 through its first point would have been at the first length.
-    let start = start.map(|point| point.low * first / point.length).fold(f64::INFINITY, f64::min) / 2.0;
+    let start = start.map(|point| point.low * first / point.length).fold(f64::INFINITY, f64::min) / 4.0;
     if first == last || !start.is_finite() {
         return Vec::new();
     }
+    let last = curves.iter().filter_map(|curve| curve.end.as_ref()).map(|end| end.length).fold(last, f64::max);
     let guide = |slope: i32, label: [&str; 2]| Guide {
         label: label.map(String::from),
         from: (first, start),
@@ -256,7 +257,7 @@ impl Frame {
             dashed(root, from, to, (7, 5), GUIDE.stroke_width(1))?;
             let height = to.1.max(free_from);
             for (line, words) in (0..).zip(&guide.label) {
-                let place = (to.0 + 14, height + 16 * line);
+                let place = (self.right + 8, height + 16 * line);
                 root.draw(&Text::new(words.clone(), place, text(13, GUIDE, HPos::Left)))?;
             }
             free_from = height + 40;

@@ -11,9 +11,9 @@ use super::output::{say, warn};
 use super::sandbox::tracer;
 use super::{Outcome, environment, map_ablate};
 use crate::data::tokenizer::Tokenizer;
-use crate::maps::picture::{Room, Scale, Theme, terminal};
+use crate::maps::picture::{Room, Scale, Theme, name, terminal};
 use crate::maps::{
-    HeadChoice, HeadMap, HeadMeasures, Maps, Pattern, Reference, attention_maps, find, measure, sentences,
+    HeadChoice, HeadMeasures, Maps, Pattern, Reference, attention_maps, find, measure, outstanding, sentences,
 };
 use crate::model::checkpoint::{Checkpoint, resolve_model};
 use crate::tape::RunOn;
@@ -127,7 +127,7 @@ fn show(
             let columns = terminal_size::terminal_size().map_or(COLUMNS, |(width, _)| width.0.into());
             let theme = arguments.theme.unwrap_or(Theme::Dark);
             let room = Room { columns, ink: environment::ink(), theme };
-            if let Some(map) = outstanding(maps, measured) {
+            if let Some(map) = outstanding(measured).and_then(|place| maps.maps.get(place)) {
                 say(terminal(maps, map, arguments.scale, room));
             }
             None
@@ -142,21 +142,7 @@ fn show(
 
 fn described(maps: &Maps) -> String {
     match &maps.maps[..] {
-        [map] => crate::maps::picture::name(map),
+        [map] => name(map),
         maps => format!("{} heads", maps.len()),
     }
-}
-
-/// The head whose weight lies furthest above what equal weights, and keys of the same kind, would get.
-fn outstanding<'a>(maps: &'a Maps, measured: &[HeadMeasures]) -> Option<&'a HeadMap> {
-    let far = |at: usize| -> f64 {
-        let measures = measured.get(at).into_iter().flat_map(|head| &head.measures);
-        let shown = measures.filter(|(pattern, measure)| !pattern.less_is_more() && measure.stands_out(*pattern));
-        shown
-            .map(|(_, measure)| measure.score - measure.distractor.unwrap_or(0.0).max(measure.uniform))
-            .fold(0.0, f64::max)
-    };
-    // The first of those that are equally far.
-    let best = (0..maps.maps.len()).rev().max_by(|&one, &other| far(one).total_cmp(&far(other)))?;
-    maps.maps.get(best)
 }

@@ -45,7 +45,6 @@ fn both_forms_stand_side_by_side_with_bytes_that_are_as_predicted() {
             last.starts_with("from T=64 to 128 naive scores grew 4.0x, what fused keeps 2.0x; all bytes "),
             "{last}"
         );
-        assert!(text.lines().take_while(|line| !line.is_empty() || !line.starts_with("the longest")).count() > 20);
 
         let report = read(&room, "here/compare.json");
         let forms = report["rows"].as_array().unwrap().iter().flat_map(|row| [&row["naive"], &row["fused"]]);
@@ -83,8 +82,7 @@ fn the_forward_pass_alone_has_an_output_and_no_gradients() {
 #[test]
 fn a_file_that_can_be_fused_is_compared_with_itself() {
     let room = Room::new();
-    let reference = room.run("attention reference").fine();
-    room.write("mine.star", reference.replace("return", "print('traced')\n    return"));
+    room.write("mine.star", room.run("attention reference").fine());
     for device in devices() {
         let text = room.run(&format!("compare --contexts 8,16 {QUICK} --attention mine.star --device {device}")).fine();
         assert!(text.contains("forward and backward, mine.star, seed 1337\n"), "{text}");

@@ -110,6 +110,7 @@ impl From<&TapeError> for Refusal {
             TapeError::BufferTooLarge { name, bytes, limit } => {
                 Self::Buffer { tensor: name.clone(), bytes: *bytes, limit: *limit }
             }
+            TapeError::OutOfMemory { bytes, available } => Self::Memory { bytes: *bytes, available: *available },
             other => Self::Other(other.to_string()),
         }
     }

@@ -4,11 +4,12 @@
 mod attention;
 mod ceiling;
 mod matmul;
+mod training_step;
 
 use std::sync::Arc;
 
 use crate::gpu::Profile;
-use crate::tape::{AnyParameters, Kernel, KernelParameters};
+use crate::tape::{AnyParameters, ElementKind, Kernel, KernelParameters};
 
 pub use ceiling::{copy, multiply_add};
 pub use matmul::matmul;
@@ -20,8 +21,8 @@ pub struct Shape {
     /// What it is for and its sizes.
     pub name: String,
     pub parameters: Arc<dyn AnyParameters>,
-    /// Elements of each operand, in the order of the shader's bindings from 1 on.
-    pub operands: Vec<u64>,
+    /// Elements of each operand and what they are, in the order of the shader's bindings from 1 on.
+    pub operands: Vec<(u64, ElementKind)>,
 }
 
 impl Shape {
@@ -31,14 +32,18 @@ impl Shape {
         parameters: P,
         operands: &[u64],
     ) -> Self {
-        Self { kernel, name: name.into(), parameters: Arc::new(parameters), operands: operands.to_vec() }
+        let operands = operands.iter().map(|&elements| (elements, ElementKind::Real)).collect();
+        Self { kernel, name: name.into(), parameters: Arc::new(parameters), operands }
     }
 }
 
-/// Every shape there is for an adapter; a kernel's are one function.
+/// Every shape there is for an adapter, of every kernel: those that take the most of a step have several.
 pub fn all(profile: &Profile) -> Vec<Shape> {
     let mut shapes = matmul();
     shapes.extend(attention::attention());
     shapes.extend([copy(profile), multiply_add(profile)]);
+    let mut rest = training_step::training_step(profile);
+    rest.retain(|shape| shapes.iter().all(|known| known.kernel.name != shape.kernel.name));
+    shapes.extend(rest);
     shapes
 }

@@ -30,7 +30,7 @@ const PANEL: usize = 168;
 /// The most maps beside each other.
 const PANELS: usize = 12;
 /// The colour bar.
-const BAR_WIDTH: usize = 14;
+pub const BAR_WIDTH: usize = 14;
 const BAR: std::ops::RangeInclusive<usize> = 90..=240;
 /// What stands right of the maps: the bar, its numbers, and the names of cells that are no weights.
 const LEGEND: usize = 24 + BAR_WIDTH + GAP + 6 * ADVANCE;
@@ -99,6 +99,11 @@ impl Text {
     fn ending(self) -> Self {
         Self { anchor: Anchor::End, ..self }
     }
+}
+
+/// What is left free between cells of a size: large ones are told apart by it, small ones would vanish in it.
+pub fn gap_of(size: usize) -> usize {
+    usize::from(size >= 12)
 }
 
 /// The name of one head in titles.

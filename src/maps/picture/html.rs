@@ -12,7 +12,7 @@ use super::drawing::name;
 use super::json::measured;
 use super::label::{label, label_within};
 use super::markup::{escaped, inert_json};
-use crate::maps::{HeadMap, HeadMeasures, Maps, Pattern};
+use crate::maps::{HeadMap, HeadMeasures, Maps, Pattern, outstanding};
 
 const STYLE: &str = include_str!("../../../assets/maps/viewer.css");
 const BODY: &str = include_str!("../../../assets/maps/viewer.html");
@@ -35,6 +35,7 @@ pub fn html(maps: &Maps, measures: &[HeadMeasures], notes: &[String], scale: Sca
     let count: usize =
         maps.maps.iter().map(|map| (0..map.queries).map(|query| visible(map, query)).sum::<usize>()).sum();
     let bits = if count <= FINE { 16 } else { 8 };
+    let first = outstanding(measures).unwrap_or(0);
     let entries: Vec<Value> = maps.maps.iter().map(|map| entry(map, measures, bits)).collect();
     let patterns: Vec<Value> = Pattern::ALL
         .into_iter()
@@ -50,6 +51,7 @@ pub fn html(maps: &Maps, measures: &[HeadMeasures], notes: &[String], scale: Sca
         "scale": match scale { Scale::Fixed => "fixed", Scale::Row => "row" },
         "scales": { "fixed": Scale::Fixed.to_string(), "row": Scale::Row.to_string() },
         "bits": bits,
+        "first": first,
         "notes": notes,
         "patterns": patterns,
         "maps": entries,
@@ -69,13 +71,23 @@ pub fn html(maps: &Maps, measures: &[HeadMeasures], notes: &[String], scale: Sca
         escaped(&title),
         inert_json(&data.to_string())
     );
-    for (at, map) in maps.maps.iter().enumerate() {
-        page.push_str(&format!("<script type=\"text/plain\" id=\"weights-{at}\">"));
-        base64::push(&mut page, &encoded(map, bits));
-        page.push_str("</script>\n");
+    // The map that is shown first stands before the script, the others behind it: they need not be there to begin.
+    let (shown, others) = (0..maps.maps.len()).partition::<Vec<_>, _>(|&at| at == first);
+    for at in shown {
+        push_weights(&mut page, at, &encoded(&maps.maps[at], bits));
     }
-    page.push_str(&format!("<script>\n{SCRIPT}</script>\n</body>\n</html>\n"));
+    page.push_str(&format!("<script>\n{SCRIPT}</script>\n"));
+    for at in others {
+        push_weights(&mut page, at, &encoded(&maps.maps[at], bits));
+    }
+    page.push_str("</body>\n</html>\n");
     page
+}
+
+fn push_weights(page: &mut String, at: usize, bytes: &[u8]) {
+    page.push_str(&format!("<script type=\"text/plain\" id=\"weights-{at}\">"));
+    base64::push(page, bytes);
+    page.push_str("</script>\n");
 }
 
 /// How many keys a query sees; they are the first ones.

@@ -109,7 +109,8 @@ fn is_printable(character: char) -> bool {
 
 /// Whether a character is drawn onto the letter before it. Selectors of a letter's form are drawn nowhere.
 fn is_combining(character: char) -> bool {
-    let invisible = matches!(character, '\u{200c}' | '\u{34f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}');
+    let invisible =
+        matches!(character, '\u{200b}'..='\u{200f}' | '\u{34f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}');
     let alone = character.escape_debug().nth(1).is_some();
     // Behind a letter, the standard library escapes no mark that extends it.
     alone && !invisible && !matches!(character, '\\' | '\'' | '"') && {

@@ -2,7 +2,7 @@
 
 use super::cells::Cell;
 use super::colour::{Colour, Palette, Theme};
-use super::drawing::{Anchor, Drawing, Shape, Text};
+use super::drawing::{Anchor, BAR_WIDTH, Drawing, Shape, Text, gap_of};
 use super::font::{ASCENT, WIDTH, glyph};
 use super::label::{code, width};
 
@@ -27,8 +27,7 @@ impl Raster {
         for shape in &drawing.shapes {
             match shape {
                 Shape::Cells { x, y, size, cells } => {
-                    let gap = if *size >= 8 { 1 } else { 0 };
-                    let side = (size - gap) * DENSITY;
+                    let side = (size - gap_of(*size)) * DENSITY;
                     for (at, &cell) in cells.cells.iter().enumerate() {
                         let (row, column) = (at / cells.columns, at % cells.columns);
                         let corner = ((x + column * size) * DENSITY, (y + row * size) * DENSITY);
@@ -38,7 +37,7 @@ impl Raster {
                 Shape::Ramp { x, y, height } => {
                     let (top, height) = (y * DENSITY, height * DENSITY);
                     let of_row = |y: usize| theme.weight(1.0 - (y - top) as f64 / (height - 1) as f64);
-                    raster.fill((x * DENSITY, top), (14 * DENSITY, height), |_, y| of_row(y));
+                    raster.fill((x * DENSITY, top), (BAR_WIDTH * DENSITY, height), |_, y| of_row(y));
                 }
                 Shape::Text(text) => raster.text(text, if text.faint { palette.faint } else { palette.text }),
             }

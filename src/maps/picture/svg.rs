@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::cells::{Cell, Cells};
 use super::colour::{Palette, Theme};
-use super::drawing::{ADVANCE, Anchor, Drawing, Shape, Text};
+use super::drawing::{ADVANCE, Anchor, BAR_WIDTH, Drawing, Shape, Text, gap_of};
 use super::markup::escaped;
 
 /// The ramp in steps of a hundredth.
@@ -25,7 +25,10 @@ pub fn svg(drawing: &Drawing, theme: Option<Theme>) -> String {
                 for step in 0..=STEPS {
                     let of = |step: usize| y + step * height / (STEPS + 1);
                     let (from, to) = (of(STEPS - step), of(STEPS - step + 1));
-                    push(&mut body, format_args!("<path class=\"w{step}\" d=\"M{x} {from}h14V{to}h-14z\"/>\n"));
+                    push(
+                        &mut body,
+                        format_args!("<path class=\"w{step}\" d=\"M{x} {from}h{BAR_WIDTH}V{to}h-{BAR_WIDTH}z\"/>\n"),
+                    );
                 }
                 steps.extend(0..=STEPS);
             }
@@ -78,7 +81,7 @@ fn push_cells(body: &mut String, (x, y): (usize, usize), size: usize, cells: &Ce
         Cell::NotANumber => STEPS + 2,
         Cell::Weight(weight) => (weight.clamp(0.0, 1.0) * STEPS as f32).round() as usize,
     };
-    let gap = usize::from(size >= 8);
+    let gap = gap_of(size);
     let mut paths = vec![String::new(); STEPS + 3];
     for (row, line) in cells.cells.chunks(cells.columns.max(1)).enumerate() {
         let mut column = 0;
