@@ -172,7 +172,7 @@ fn names_have_a_previous_token_head(gpu: &Arc<Gpu>) -> Result<(), Failed> {
         let (measured, seen) = trained.look(&trained.validation[..settings.context_length]).await?;
         let Finding { best, heads, .. } = find(Pattern::PreviousToken, &measured);
         let (_, best) = best.ok_or("nothing was measured")?;
-        assert!(heads > 0 && best.score > 0.3, "{best:?}\n{seen}");
+        assert!(heads > 0 && best.score > 0.15, "{best:?}\n{seen}");
         assert!(seen.contains("looks at the token before"), "{seen}");
         assert!(seen.contains("the upper triangle is empty"), "{seen}");
         Ok(())

@@ -3,6 +3,8 @@
 //! Two times differ by more than noise where their 95% intervals do not overlap. That is a statement about two runs: it
 //! knows nothing of what a machine does between them, so a baseline is best taken in the same minutes.
 
+use serde::{Deserialize, Serialize};
+
 use super::report::{FORMAT, MeasuredOn, Report, Row};
 use super::timing::Timing;
 
@@ -18,7 +20,7 @@ pub enum BaselineError {
 }
 
 /// How many times as fast something is as something else.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
     pub ratio: f64,
     /// Whether the intervals overlap.
@@ -73,6 +75,15 @@ impl Baseline {
             let (found, wanted) = (report.bench, bench.into());
             return Err(BaselineError::OtherBench { file: file.into(), found, wanted });
         }
+        for row in &report.rows {
+            let key = row.key();
+            if row.timing.as_ref().is_some_and(|timing| !timing.is_sound()) {
+                return Err(malformed(format!("the times of {} {} {} are none", key.0, key.1, key.2)));
+            }
+            if report.rows.iter().filter(|other| other.key() == key).count() > 1 {
+                return Err(malformed(format!("{} {} {} is there more than once", key.0, key.1, key.2)));
+            }
+        }
         Ok(Self { file: file.into(), report })
     }
 
@@ -84,6 +95,14 @@ impl Baseline {
         match (&row.timing, &earlier.timing) {
             (Some(this), Some(earlier)) => Speed::of(this, earlier).map_or(Verdict::OtherClock, Verdict::Speed),
             _ => Verdict::NotMeasured,
+        }
+    }
+
+    /// How many times as fast a row is as it was there, where that can be said.
+    pub fn speed(&self, row: &Row) -> Option<Speed> {
+        match self.verdict(row) {
+            Verdict::Speed(speed) => Some(speed),
+            Verdict::OtherClock | Verdict::NotMeasured | Verdict::Missing => None,
         }
     }
 
@@ -167,13 +186,22 @@ mod tests {
 
     #[test]
     fn what_is_no_report_of_the_bench_is_refused_with_the_file() {
-        let whole = serde_json::to_string(&report(Vec::new())).unwrap();
+        let with = |rows| serde_json::to_string(&report(rows)).unwrap();
+        let whole = with(Vec::new());
         for (text, expected) in [
             ("{", "old.json: it is no report of headlight bench: "),
             ("[]", "old.json: it is no report of headlight bench: it names no format"),
             ("{\"format\": 1}", "old.json: it is no report of headlight bench: missing field"),
             ("{\"format\": 2}", "old.json: it is a report of format 2, this version reads format 1"),
             (&*whole.replace("\"attention\"", "\"matmul\""), "old.json: it is a report of headlight bench matmul, "),
+            (
+                &*with(vec![row("naive", "both", 0.0)]),
+                "old.json: it is no report of headlight bench: the times of B=1 H=1 T=8 D=4 naive both are none",
+            ),
+            (
+                &*with(vec![row("naive", "both", 0.1), row("naive", "both", 0.2)]),
+                "old.json: it is no report of headlight bench: B=1 H=1 T=8 D=4 naive both is there more than once",
+            ),
         ] {
             let error = Baseline::parse("old.json", text, "attention").unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");

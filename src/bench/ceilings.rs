@@ -34,7 +34,7 @@ impl Ceilings {
             let job = KernelJob::new(gpu, shape, design).await?;
             let work = of(job.launch().cost());
             let timing = time_together(&mut [job.launch()], &limits, seed, stop).await.pop();
-            Ok(timing.and_then(Result::ok).map(|timing| per_second(work, &timing)))
+            Ok(timing.and_then(Result::ok).filter(|_| !stop()).map(|timing| per_second(work, &timing)))
         };
         let flops = rate(&shapes::multiply_add(&gpu.profile), |cost| cost.flops).await?;
         let by_kernel = rate(&copy, |cost| cost.bytes).await?;
@@ -42,8 +42,8 @@ impl Ceilings {
         let mut copies = [Copies { copy: BufferCopy::new(gpu, bytes).await?, gpu }];
         let timing = time_together(&mut copies, &limits, seed, stop).await.pop();
         let by_device = timing.and_then(Result::ok).map(|timing| per_second(copies[0].copy.moved_bytes(), &timing));
-        // None is less than any.
-        let bytes = if by_kernel > by_device { by_kernel } else { by_device };
+        // None is less than any. Of a measurement that was cut short nothing is kept: it would be no ceiling.
+        let bytes = if by_kernel > by_device { by_kernel } else { by_device }.filter(|_| !stop());
         Ok(Self { flops, bytes })
     }
 }

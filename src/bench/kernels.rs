@@ -45,6 +45,7 @@ fn tape(shape: &Shape, design: DesignInfo) -> Tape {
     let windows = buffers.iter().enumerate();
     let windows = windows.map(|(buffer, described)| BufferWindow { buffer, offset: 0, bytes: described.bytes() });
     let launch = Launch {
+        repeats: false,
         kernel: shape.kernel,
         design: Some(design),
         parameters: shape.parameters.clone(),

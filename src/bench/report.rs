@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::baseline::Speed;
 use super::ceilings::{Ceilings, per_second};
 use super::timing::Timing;
 use crate::gpu::{AdapterKind, Profile};
@@ -84,6 +85,9 @@ pub struct Row {
     pub reason: Option<String>,
     /// What else a reader should know.
     pub note: Option<String>,
+    /// How many times as fast as in the baseline, where there is one that says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_baseline: Option<Speed>,
 }
 
 /// The key of a row: shape, name and pass.
@@ -104,6 +108,7 @@ impl Row {
             share: None,
             reason: Some(reason),
             note: None,
+            against_baseline: None,
         }
     }
 

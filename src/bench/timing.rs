@@ -92,6 +92,15 @@ pub struct Timing {
     pub first_seconds: f64,
 }
 
+impl Timing {
+    /// Whether its numbers can be times: above 0, and in order.
+    pub fn is_sound(&self) -> bool {
+        let Summary { median, low, high, lower_quartile, upper_quartile, .. } = self.seconds;
+        let in_order = |low: f64, high: f64| 0.0 < low && low <= median && median <= high && high.is_finite();
+        in_order(low, high) && in_order(lower_quartile, upper_quartile)
+    }
+}
+
 /// A row without a time.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum TimingError<E> {

@@ -112,6 +112,7 @@ pub(super) fn tape_of(kernel: &'static Kernel, design: Option<DesignInfo>, case:
         .map(|(buffer, description)| BufferWindow { buffer, offset: 0, bytes: description.bytes() })
         .collect();
     let launch = Launch {
+        repeats: false,
         kernel,
         design,
         parameters: case.parameters.clone(),

@@ -61,7 +61,13 @@ pub async fn run(arguments: Arguments, bench: &str) -> anyhow::Result<Outcome> {
     let shapes: Vec<Shape> =
         all.filter(|shape| filter.as_ref().is_none_or(|text| title(shape).contains(text))).collect();
     if shapes.is_empty() {
-        bail!("no shape has '{}' in its name", filter.as_deref().unwrap_or_default());
+        let mut kernels: Vec<&str> = KERNELS.iter().map(|kernel| kernel.name).collect();
+        kernels.retain(|name| only.is_none_or(|only| only == *name));
+        bail!(
+            "no shape has '{}' in its name; there are shapes of {}",
+            filter.as_deref().unwrap_or_default(),
+            kernels.join(", ")
+        );
     }
     let chosen = |found: &DesignInfo| design.is_empty() || design.iter().any(|name| name == found.name);
     let stop = session.stop();

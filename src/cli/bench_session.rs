@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use super::bench::{CommonArguments, Format};
 use super::bench_table;
 use super::device::open;
-use super::output::{printable_lines, say, warn};
+use super::output::{printable_lines, put, warn};
 use super::{Outcome, interrupt};
 use crate::atomic::{append_line, read_bounded, write_file};
 use crate::bench::{Baseline, Ceilings, Limits, MeasuredOn, Report, Row};
@@ -93,8 +93,8 @@ impl Session {
             session.report.ceilings = Ceilings::measure(gpu, seed, &session.stop()).await?;
         }
         match session.format {
-            Format::Table => say(printable_lines(&session.heading(&line), LINE)),
-            Format::Csv => say(bench_table::CSV_HEADER),
+            Format::Table => put(printable_lines(&session.heading(&line), LINE))?,
+            Format::Csv => put(bench_table::CSV_HEADER)?,
             Format::Json => {}
         }
         Ok(session)
@@ -135,8 +135,11 @@ impl Session {
     pub fn add(&mut self, rows: Vec<Row>) -> anyhow::Result<()> {
         let first = self.report.rows.len();
         self.report.rows.extend(rows);
+        if let Some(baseline) = &self.baseline {
+            self.report.rows[first..].iter_mut().for_each(|row| row.against_baseline = baseline.speed(row));
+        }
         if self.format == Format::Csv {
-            self.report.rows[first..].iter().for_each(|row| say(bench_table::csv(&self.report, row)));
+            self.report.rows[first..].iter().try_for_each(|row| put(bench_table::csv(&self.report, row)))?;
         }
         match &mut self.files {
             Some(files) => files.write(&self.report, first),
@@ -152,7 +155,7 @@ impl Session {
         self.report.rows.sort_by_key(&rank);
         let interrupted = self.stop()();
         match self.format {
-            Format::Json => say(bench_table::json(&self.report)?),
+            Format::Json => put(bench_table::json(&self.report)?)?,
             Format::Csv => {}
             Format::Table => {
                 let mut text = bench_table::table(&self.report.rows, self.baseline.as_ref());
@@ -169,9 +172,14 @@ impl Session {
                 if interrupted {
                     text.push_str("interrupted: rows that were not reached are missing\n");
                 }
-                say(printable_lines(text.trim_end(), LINE));
+                put(printable_lines(text.trim_end(), LINE))?;
             }
         }
-        Ok(if interrupted { Outcome::Interrupted } else { Outcome::Fine })
+        let timed = self.report.rows.iter().any(|row| row.timing.is_some());
+        match self.report.rows.iter().find_map(|row| row.reason.as_deref()) {
+            _ if interrupted => Ok(Outcome::Interrupted),
+            Some(reason) if !timed => bail!("nothing could be timed: {reason}"),
+            _ => Ok(Outcome::Fine),
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::bench::{Baseline, Ceilings, Report, Row, Speed, Verdict, units};
 /// The columns of the CSV form.
 pub const CSV_HEADER: &str = "bench,adapter,driver,backend,kind,shape,name,pass,clock,samples,repetitions,median_s,low_s,\
      high_s,lower_quartile_s,upper_quartile_s,first_s,launches,flops,bytes,gflop_per_s,gb_per_s,share_of_flops,\
-     share_of_bytes,share,reason";
+     share_of_bytes,share,reason,note,speed_against_baseline,is_noise";
 
 /// A row in the columns of [`CSV_HEADER`]; what is not known is empty.
 pub fn csv(report: &Report, row: &Row) -> String {
@@ -36,6 +36,10 @@ pub fn csv(report: &Report, row: &Row) -> String {
     fields.push(number(rates.and_then(|rates| rates.share_of_bytes)));
     fields.push(number(row.share));
     fields.push(quoted(row.reason.as_deref().unwrap_or_default()));
+    fields.push(quoted(row.note.as_deref().unwrap_or_default()));
+    let speed = row.against_baseline;
+    fields.push(number(speed.map(|speed| speed.ratio)));
+    fields.push(speed.map_or(String::new(), |speed| speed.is_noise.to_string()));
     fields.join(",")
 }
 
@@ -254,7 +258,7 @@ mod tests {
         );
         assert_eq!(lines[1].split(',').count(), columns + 1, "{}", lines[1]);
         assert!(lines[1].contains(",\"query, key NN 1x2x3\",\"a \"\"b\"\"\",,,,"), "{}", lines[1]);
-        assert!(lines[1].ends_with(",one two"), "{}", lines[1]);
+        assert!(lines[1].ends_with(",one two,,,"), "{}", lines[1]);
     }
 
     #[test]

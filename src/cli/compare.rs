@@ -9,10 +9,10 @@ use clap::ValueEnum;
 use super::compare_files::Files;
 use super::contexts::Contexts;
 use super::device::{DeviceArgument, describe, open};
-use super::output::{printable_lines, say, warn};
+use super::output::{printable_lines, put, warn};
 use super::{Outcome, compare_table, interrupt, sandbox};
 use crate::bench::AttentionSubject;
-use crate::bench::compare::{Comparison, Form, Forms, Row, Side, disagreement};
+use crate::bench::compare::{Comparison, Form, Forms, Row, Side, disagreement, not_fused};
 use crate::bench::units;
 use crate::script::{TraceHere, Tracer};
 use crate::train::attention_choice::{AttentionChoice, AttentionKind};
@@ -95,10 +95,13 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     };
     is_fused(&forms, contexts.first().copied().unwrap_or(1))?;
     let files = arguments.out.as_deref().map(|directory| Files::create(directory, &comparison)).transpose()?;
-    say(printable_lines(&format!("naive and fused attention, {}, seed {}", comparison.shape(), comparison.seed), LINE));
-    say(&line);
+    put(printable_lines(
+        &format!("naive and fused attention, {}, seed {}", comparison.shape(), comparison.seed),
+        LINE,
+    ))?;
+    put(&line)?;
     if let Some(directory) = &arguments.out {
-        say(format_args!("{} into {}\n", Files::NAMES.join(", "), directory.display()));
+        put(format_args!("{} into {}\n", Files::NAMES.join(", "), directory.display()))?;
     }
 
     let interrupted = interrupt::listen("keeping the rows that are done")?;
@@ -127,7 +130,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         comparison.longest_fused = Some(forms.longest(Form::Fused)?);
         files.iter().try_for_each(|files| files.write(&comparison))?;
     }
-    say(printable_lines(&format!("\n{}", compare_table::print(&comparison)), LINE));
+    put(printable_lines(&format!("\n{}", compare_table::print(&comparison)), LINE))?;
     if let Some(error) = failed {
         return Err(error);
     }
@@ -166,12 +169,10 @@ fn subjects(choice: Option<&AttentionChoice>) -> anyhow::Result<[AttentionSubjec
 fn is_fused(forms: &Forms<'_>, context_length: u64) -> anyhow::Result<()> {
     // Of one sequence: a batch that does not fit is refused length by length.
     let plan = Forms { batch: forms.batch.min(1), ..forms.clone() }.plan(Form::Fused, context_length)?;
-    if plan.rewrites.iter().any(|report| report.outcome == Ok("attention")) {
-        return Ok(());
+    match not_fused(&plan) {
+        None => Ok(()),
+        Some(reason) => bail!("at T={context_length} there is no fused form to compare the naive one with: {reason}"),
     }
-    let reason = plan.rewrites.iter().find_map(|report| report.outcome.as_ref().err().cloned());
-    let reason = reason.unwrap_or_else(|| "there is no softmax to fuse".into());
-    bail!("{} has no fused form to compare its naive one with: {reason}", forms.fused.name)
 }
 
 /// A row in one line, for those who wait.

@@ -36,11 +36,13 @@ const LEGEND: &str = "\
 How to read this. For each context length T the same attention runs twice, on the same inputs.
   naive   writes all scores down: each of T queries has one with each of T keys, B x H x T x T numbers, and backward
           needs their weights and gradients as well. Twice the context is four times the scores.
-  fused   never stores them. It goes through the keys block by block and keeps of each row of scores only its
-          log-sum-exp, largest score and sum: B x H x T numbers. Backward computes the scores anew from those. Twice
-          the context is twice the memory, but the arithmetic still has T x T steps: its time grows as naive's does.
-  memory  every buffer of the call: q, k, v, their gradients, the output and what lies in between. It is predicted from
-          the plan before anything runs; = behind a number means that the device allocated exactly that.
+  fused   never stores them. It goes through the keys block by block and keeps of each row of scores a few numbers:
+          its largest score, its sum and what follows from those, B x H x T times some. Backward computes the scores
+          anew from them. Twice the context is twice the memory, but the arithmetic still has T x T steps: its time
+          grows as naive's does.
+  memory  every buffer that is made: q, k, v, their gradients, the output, what lies in between, and one through which
+          results are read, of 16 MiB at most. It is predicted from the plan before anything runs; = behind a number
+          means that the device allocated exactly that.
   ratio   naive / fused. Above 1 fused wins, below 1 it loses: with short contexts there is little to save.";
 
 /// The headings that the columns of both forms stand under.

@@ -81,8 +81,8 @@ fn sentence(found: &Ablations) -> Option<String> {
     let (most, rise): (&Ablation, f64) = rises.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
     Some(match rise > 0.0 {
         true => format!(
-            "the text needs head {} of layer {} most: without it the loss rises by {rise:.4} nats a token",
-            most.head, most.layer
+            "the text needs layer {} head {} most: without it the loss rises by {rise:.4} nats a token",
+            most.layer, most.head
         ),
         false => "the text needs none of these heads: without each of them the loss is no higher".into(),
     })

@@ -12,7 +12,7 @@ use super::contexts::Contexts;
 use super::device::{DeviceArgument, describe, open};
 use super::memory_ledger;
 use super::memory_report::{self, Column, Fits, Row};
-use super::output::say;
+use super::output::put;
 use super::{Outcome, resident, sandbox};
 use crate::atomic::write_file;
 use crate::data::tokenizer::TokenKind;
@@ -199,7 +199,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         (None, _) => available_bytes().map(|bytes| MemoryLimit { bytes, source: "available on this host" }),
     };
     let sweep = Sweep { settings, vocabulary_size, gpu, tracer: sandbox::tracer(), limit };
-    say(memory_report::heading(&sweep.settings, vocabulary_size, &line, sweep.profile(), limit));
+    put(memory_report::heading(&sweep.settings, vocabulary_size, &line, sweep.profile(), limit))?;
 
     let attentions = arguments.attention.0;
     let mut rows: Vec<Row> = Vec::new();
@@ -221,15 +221,15 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
                 (column.measured, column.peak_resident) = (Some(bytes), peak);
             }
             if arguments.ledger {
-                say(memory_ledger::print(context_length, &column.attention, &footprint));
+                put(memory_ledger::print(context_length, &column.attention, &footprint))?;
             }
             row.columns.push(column);
         }
-        say(memory_report::row(&row));
+        put(memory_report::row(&row))?;
         rows.push(row);
     }
     let fits: Vec<Fits> = attentions.iter().map(|attention| sweep.fits(attention)).collect();
-    say(memory_report::ending(&rows, &fits));
+    put(memory_report::ending(&rows, &fits))?;
     if let Some(files) = out {
         let adapter = sweep.profile().map_or_else(|| "CPU executor".to_string(), describe);
         write_file(
@@ -237,7 +237,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
             memory_report::json(&sweep.settings, vocabulary_size, &adapter, &rows, &fits).as_bytes(),
         )?;
         write_file(&files.csv, memory_report::csv(&rows).as_bytes())?;
-        say(format_args!("{} and {} hold the rows", files.json.display(), files.csv.display()));
+        put(format_args!("{} and {} hold the rows", files.json.display(), files.csv.display()))?;
     }
     match differs.first() {
         None => Ok(Outcome::Fine),

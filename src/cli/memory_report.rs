@@ -21,6 +21,8 @@ pub struct Column {
     /// `None` where no u64 counts them.
     pub total: Option<u64>,
     pub binding: Binding,
+    /// Why the attention runs as written; `None` where it was rewritten as asked.
+    pub as_written: Option<String>,
     /// What a step really made.
     pub measured: Option<u64>,
     /// The most memory of the process meanwhile.
@@ -44,7 +46,8 @@ pub struct Fits {
 impl Column {
     pub fn new(attention: String, footprint: &Footprint, binding: Binding) -> Self {
         let bytes = Category::ALL.map(|category| footprint.bytes(category));
-        Self { attention, bytes, total: footprint.total(), binding, measured: None, peak_resident: None }
+        let (total, as_written) = (footprint.total(), footprint.as_written.clone());
+        Self { attention, bytes, total, binding, as_written, measured: None, peak_resident: None }
     }
 
     fn of(&self, category: Category) -> u64 {
@@ -155,7 +158,7 @@ fn write_row(text: &mut String, row: &Row) -> std::fmt::Result {
     }
     writeln!(text)?;
     for column in columns {
-        let Column { attention, total, binding, measured, peak_resident, .. } = column;
+        let Column { attention, total, binding, as_written, measured, peak_resident, .. } = column;
         let total = total.map_or("more than 64 bits count".into(), |total| total.to_string());
         match binding {
             Binding::Whole => write!(text, "  {attention}: {total} bytes, one binding a buffer")?,
@@ -169,6 +172,9 @@ fn write_row(text: &mut String, row: &Row) -> std::fmt::Result {
         }
         writeln!(text)?;
         let indent = " ".repeat(attention.chars().count() + 4);
+        if let Some(reason) = as_written {
+            writeln!(text, "{indent}runs as written: {reason}")?;
+        }
         if let Some(measured) = measured {
             writeln!(text, "{indent}a step was run: {measured} bytes were made")?;
         }
@@ -197,7 +203,8 @@ pub fn ending(rows: &[Row], fits: &[Fits]) -> String {
         for (before, after) in shorter.columns.iter().zip(&longer.columns) {
             let grew = |category: Category, name: &str| {
                 let (before, after) = (before.of(category), after.of(category));
-                (before > 0).then(|| format!("{name} grew {}", units::growth(after as f64 / before as f64)))
+                (before > 0 && after > 0)
+                    .then(|| format!("{name} grew {}", units::growth(after as f64 / before as f64)))
             };
             let attention = short(&before.attention);
             let scores = grew(Category::AttentionScores, &format!("the scores of {attention}"));
@@ -255,6 +262,7 @@ pub fn json(settings: &Settings, vocabulary_size: usize, adapter: &str, rows: &[
                 "predicted": predicted,
                 "binding": binding_word(&column.binding),
                 "refusal": refusal,
+                "as_written": column.as_written,
                 "measured_bytes": column.measured,
                 "peak_resident_bytes": column.peak_resident,
             })
@@ -331,7 +339,8 @@ mod tests {
             _ => 0,
         });
         let total = Some(scores + log_sum_exp);
-        Column { attention: attention.into(), bytes, total, binding, measured: None, peak_resident: None }
+        let attention = attention.into();
+        Column { attention, bytes, total, binding, as_written: None, measured: None, peak_resident: None }
     }
 
     fn rows() -> Vec<Row> {

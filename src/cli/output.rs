@@ -9,6 +9,16 @@ pub fn say(line: impl Display) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
+/// Results on standard output, as a line or several. A run whose results cannot be written did not succeed.
+///
+/// # Errors
+/// What the system says: a full disk, a closed pipe.
+pub fn put(text: impl Display) -> std::io::Result<()> {
+    let mut out = std::io::stdout();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
 /// A line on standard error.
 pub fn warn(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");

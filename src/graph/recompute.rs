@@ -121,6 +121,7 @@ impl TapeBuilder {
                 }
             }
             launch.label = format!("{} (again)", launch.label);
+            launch.repeats = true;
             again.push(Placed { launch, place });
         }
         for reader in readers {

@@ -25,6 +25,8 @@ pub struct Launch {
     pub operands: Vec<BufferWindow>,
     /// What the launch is for, as a reader of the plan should see it.
     pub label: String,
+    /// Whether it computes again what an earlier launch did, with the same bits.
+    pub repeats: bool,
 }
 
 impl Launch {
@@ -35,7 +37,7 @@ impl Launch {
         operands: Vec<BufferWindow>,
         label: impl Into<String>,
     ) -> Self {
-        Self { kernel, design, parameters: Arc::new(parameters), operands, label: label.into() }
+        Self { kernel, design, parameters: Arc::new(parameters), operands, label: label.into(), repeats: false }
     }
 
     pub fn cost(&self) -> Cost {

@@ -16,6 +16,8 @@ use crate::tape::{Allocation, Category, Executor, StatusReader, Tape, TapeError}
 pub struct Footprint {
     pub tape: Tape,
     pub allocations: Vec<Allocation>,
+    /// Why the attention of some block runs as written; `None` where it was rewritten as asked.
+    pub as_written: Option<String>,
     /// Largest binding and largest buffer of the adapter, in bytes; `None` in host memory.
     limits: Option<(u64, u64)>,
     fault: Option<TapeError>,
@@ -68,7 +70,8 @@ impl Footprint {
             }
         }
         let limits = profile.map(|profile| (profile.limits.binding_bytes, profile.limits.buffer_bytes));
-        Ok(Self { tape: program.tape, allocations, limits, fault })
+        let as_written = program.rewrites.iter().find_map(|report| report.outcome.as_ref().err().cloned());
+        Ok(Self { tape: program.tape, allocations, as_written, limits, fault })
     }
 
     /// Bytes of all buffers together; `None` where no u64 counts them.

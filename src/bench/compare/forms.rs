@@ -91,6 +91,10 @@ impl Forms<'_> {
                 return Ok(Planned { predicted: None, plan: Err(refusal) });
             }
         };
+        // What runs as written is the naive form under another name.
+        if let (Form::Fused, Some(reason)) = (form, not_fused(&plan)) {
+            return Ok(Planned { predicted: None, plan: Err(Refusal::NotFused(reason)) });
+        }
         let profile = self.gpu.as_ref().map(|gpu| &gpu.profile);
         let predicted = predicted(&plan.allocations(profile.map(|profile| &profile.limits)));
         let checked = plan.tape.check(profile);
@@ -217,6 +221,15 @@ impl Timed for ByWallClock<'_> {
     }
 }
 
+/// Why a plan has no fused attention in it; `None` where it has.
+pub fn not_fused(plan: &AttentionPlan) -> Option<String> {
+    if plan.rewrites.iter().any(|report| report.outcome == Ok("attention")) {
+        return None;
+    }
+    let reason = plan.rewrites.iter().find_map(|report| report.outcome.as_ref().err().cloned());
+    Some(reason.unwrap_or_else(|| "there is no softmax to fuse".into()))
+}
+
 /// How often to run what took so many seconds the first time, compiling included: ten times and more, which makes an
 /// interval, but where that took many times the time there is; then three times.
 fn limits(seconds: f64, first: f64) -> Limits {
@@ -311,6 +324,19 @@ mod tests {
         assert_eq!((longer_naive.scores, longer_fused.statistics), (4 * naive.scores, 2 * fused.statistics));
         assert_eq!((naive.statistics, fused.scores), (0, 0));
         assert!(fused.statistics > 0 && longer_fused.total < 2 * fused.total + 64, "{fused:?}");
+    }
+
+    #[test]
+    fn a_length_at_which_a_function_is_not_fused_is_refused_and_not_compared_with_itself() {
+        let mut forms = forms(&TraceHere);
+        let of = |choice: &str| AttentionSubject::of(&choice.parse().unwrap()).unwrap();
+        (forms.naive, forms.fused) = (of("builtin:window,naive"), of("builtin:window"));
+        // A window of sixteen hides nothing from twelve positions.
+        assert!(row(&forms, 12).fused.refusal().is_none());
+        let row = row(&forms, 32);
+        let Some(Refusal::NotFused(reason)) = row.fused.refusal() else { panic!("{row:?}") };
+        assert!(reason.contains("the mask is not causal"), "{reason}");
+        assert!(row.naive.refusal().is_none() && row.differences.is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod row;
 pub use closing::closing;
 pub use crossover::{Crossover, Quantity};
 pub use difference::{Difference, TOLERANCE, disagreement};
-pub use forms::{Form, Forms};
+pub use forms::{Form, Forms, not_fused};
 pub use longest::Longest;
 pub use row::{Measured, Outcome, PredictedBytes, Refusal, Row, Side, Time, Verdict};
 

@@ -97,6 +97,8 @@ pub enum Refusal {
     Buffer { tensor: String, bytes: u64, limit: u64 },
     #[error("it needs {bytes} bytes of memory and {available} are available")]
     Memory { bytes: u64, available: u64 },
+    #[error("it is not fused at this length: {0}")]
+    NotFused(String),
     #[error("{0}")]
     Other(String),
 }
@@ -148,6 +150,7 @@ impl Refusal {
                 let [bytes, available] = apart(*bytes, *available);
                 format!("{bytes} in all, {available} of memory available")
             }
+            Self::NotFused(reason) => format!("not fused: {reason}"),
             Self::Other(reason) => reason.clone(),
         }
     }
