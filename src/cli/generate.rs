@@ -3,13 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
-
 use super::Outcome;
 use super::device::{DeviceArgument, open};
+use super::model_text::tokenizer;
 use super::output::warn;
 use super::sandbox::tracer;
-use crate::data::tokenizer::Tokenizer;
 use crate::gpu::Pipelines;
 use crate::graph::{Reuse, Rewrites, TapeBuilder};
 use crate::model::checkpoint::{Checkpoint, resolve_model};
@@ -47,21 +45,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     sampling.validate()?;
     let directory = resolve_model(&arguments.model)?;
     let checkpoint = Checkpoint::read(&directory, &tracer())?;
-    let Some(tokenizer) = &checkpoint.tokenizer else {
-        bail!("{} has no tokenizer.json: without one, text means nothing to the model", directory.display());
-    };
-    let tokenizer = Tokenizer::from_json(tokenizer)
-        .with_context(|| directory.join("tokenizer.json").display().to_string())
-        .map_err(|error| anyhow::anyhow!("{error:#}"))?;
+    let tokenizer = tokenizer(&directory, &checkpoint)?;
     let config = &checkpoint.config;
-    if tokenizer.vocabulary_size() > config.vocabulary_size {
-        bail!(
-            "{}: tokenizer.json has {} tokens, the model has {}",
-            directory.display(),
-            tokenizer.vocabulary_size(),
-            config.vocabulary_size
-        );
-    }
     let mut prompt = tokenizer.encode(&arguments.prompt)?;
     if prompt.is_empty() {
         prompt.push(tokenizer.id("\n").unwrap_or(0));

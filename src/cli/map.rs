@@ -2,20 +2,21 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::anyhow;
 
 use super::device::{DeviceArgument, open};
 use super::map_file::MapFile;
+use super::model_text::tokenizer;
 use super::output::{say, warn};
 use super::sandbox::tracer;
-use super::{Outcome, environment};
+use super::{Outcome, environment, map_ablate};
 use crate::data::tokenizer::Tokenizer;
 use crate::maps::picture::{Room, Scale, Theme, name, terminal};
 use crate::maps::{
     HeadChoice, HeadMeasures, Maps, Pattern, Reference, attention_maps, find, measure, outstanding, sentences,
 };
 use crate::model::checkpoint::{Checkpoint, resolve_model};
-use crate::tape::{RunOn, Tensor};
+use crate::tape::RunOn;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -38,6 +39,10 @@ pub struct Arguments {
     /// For coreference: a token, what it refers to, and what it might refer to but does not; tokens or their positions
     #[arg(long, value_name = "QUERY:KEY[:OTHER]", allow_hyphen_values = true)]
     refers: Vec<String>,
+    /// No map, but what setting a head's output to 0 does to the loss of the text and to the prediction behind it
+    #[arg(long, value_name = "L.H|all", value_parser = map_ablate::heads)]
+    #[arg(conflicts_with_all = ["layer", "head", "find", "refers", "out", "scale", "theme"])]
+    ablate: Option<HeadChoice>,
     /// Where the picture or the weights go: .png, .svg, .html, .json or .safetensors
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -63,12 +68,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let file = arguments.out.as_deref().map(MapFile::named).transpose()?;
     let directory = resolve_model(&arguments.model)?;
     let checkpoint = Checkpoint::read(&directory, &tracer())?;
-    let Some(tokenizer) = &checkpoint.tokenizer else {
-        bail!("{} has no tokenizer.json: without one, text means nothing to the model", directory.display());
-    };
-    let tokenizer = Tokenizer::from_json(tokenizer)
-        .with_context(|| directory.join("tokenizer.json").display().to_string())
-        .map_err(|error| anyhow!("{error:#}"))?;
+    let tokenizer = tokenizer(&directory, &checkpoint)?;
     let tokens = tokenizer.encode(&arguments.text)?;
     let config = &checkpoint.config;
     let text = |id: u32| tokenizer.token(id).unwrap_or("\u{fffd}").to_string();
@@ -77,12 +77,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let (gpu, line) = open(&arguments.device.device).await?;
     warn(line);
     let run_on = gpu.map_or(RunOn::Cpu, RunOn::Gpu);
-    let parameters: Vec<Tensor> = config
-        .parameters()
-        .into_iter()
-        .zip(checkpoint.parameters)
-        .map(|(parameter, values)| Tensor::real(parameter.shape, values.into_iter().map(f64::from).collect()))
-        .collect();
+    let parameters = checkpoint.tensors();
+    if let Some(heads) = arguments.ablate {
+        return map_ablate::run(config, &parameters, (&tokenizer, &tokens), heads, &run_on).await;
+    }
     let choice = HeadChoice { layer: arguments.layer, head: arguments.head };
     let mut maps = attention_maps(config, &parameters, (&tokens, text), choice, &run_on).await?;
     let mut measured = measure(&maps, &references);

@@ -11,6 +11,7 @@ mod byte_size;
 mod check;
 mod check_leak;
 mod check_report;
+mod columns;
 mod compare;
 mod compare_chart;
 mod compare_files;
@@ -23,12 +24,15 @@ mod faults;
 mod generate;
 mod info;
 mod interrupt;
+mod logits;
 mod map;
+mod map_ablate;
 mod map_file;
 mod memory;
 mod memory_ledger;
 mod memory_limit;
 mod memory_report;
+mod model_text;
 mod op;
 mod output;
 mod parity;
@@ -81,6 +85,8 @@ enum Command {
     Trace(trace::Arguments),
     /// Show which tokens each head of a model looks at in a text, and say what stands out
     Map(map::Arguments),
+    /// What a model expects next at each position of a text, and the loss of each token
+    Logits(logits::Arguments),
     /// What training takes in memory, by context length: every buffer, naive and fused, predicted and measured
     Memory(memory::Arguments),
     /// Naive and fused attention side by side: memory, time and results at each context length
@@ -128,6 +134,7 @@ pub fn main() -> ExitCode {
             Command::Op(arguments) => op::run(arguments).await,
             Command::Trace(arguments) => trace::run(arguments).await,
             Command::Map(arguments) => map::run(arguments).await,
+            Command::Logits(arguments) => logits::run(arguments).await,
             Command::Memory(arguments) => memory::run(arguments).await,
             Command::Compare(arguments) => compare::run(arguments).await,
             Command::Bench(arguments) => bench::run(arguments).await,

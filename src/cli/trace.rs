@@ -2,15 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 
 use super::Outcome;
 use super::device::PrecisionArgument;
+use super::model_text::{encode, tokenizer};
 use super::output::{say, warn};
 use super::sandbox::tracer;
 use super::tensor_files;
-use crate::data::tokenizer::Tokenizer;
-use crate::model::GptConfig;
 use crate::model::checkpoint::{Checkpoint, resolve_model};
 use crate::model::trace::{TraceRequest, next_tokens, trace};
 use crate::op::Tensors;
@@ -54,18 +53,8 @@ struct Batch {
     targets: Vec<u32>,
 }
 
-fn encode(text: &str, directory: &Path, tokenizer: Option<&str>, config: &GptConfig) -> anyhow::Result<Batch> {
-    let Some(tokenizer) = tokenizer else {
-        bail!("{} has no tokenizer.json: without one, text means nothing to the model", directory.display());
-    };
-    let tokenizer = Tokenizer::from_json(tokenizer)
-        .with_context(|| directory.join("tokenizer.json").display().to_string())
-        .map_err(|error| anyhow!("{error:#}"))?;
-    let tokens = tokenizer.encode(text)?;
-    let context = config.context_length;
-    if tokens.is_empty() || tokens.len() > context {
-        bail!("the text has {} tokens, and the model reads 1 to {context}", tokens.len());
-    }
+fn encoded(text: &str, directory: &Path, checkpoint: &Checkpoint) -> anyhow::Result<Batch> {
+    let tokens = encode(text, &tokenizer(directory, checkpoint)?, &checkpoint.config)?;
     let shape = [1, tokens.len()];
     Ok(Batch { shape, targets: next_tokens(&tokens, tokens.len()), tokens })
 }
@@ -101,19 +90,14 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let checkpoint = Checkpoint::read(&directory, &tracer())?;
     let config = &checkpoint.config;
     let batch = match (&arguments.tokens.text, &arguments.tokens.tokens) {
-        (Some(text), _) => encode(text, &directory, checkpoint.tokenizer.as_deref(), config)?,
+        (Some(text), _) => encoded(text, &directory, &checkpoint)?,
         (None, Some(path)) => read(path)?,
         (None, None) => bail!("one of --text and --tokens is needed"),
     };
     let place = tensor_files::writable(&arguments.out, arguments.tokens.tokens.as_deref())?;
     let (run_on, precision, line) = arguments.run_on.open().await?;
     warn(line);
-    let parameters: Vec<Tensor> = config
-        .parameters()
-        .into_iter()
-        .zip(checkpoint.parameters)
-        .map(|(parameter, values)| Tensor::real(parameter.shape, values.into_iter().map(f64::from).collect()))
-        .collect();
+    let parameters = checkpoint.tensors();
     let request =
         TraceRequest { attention: true, activations: arguments.activations, gradients: arguments.grads, fused: false };
     let traced = trace(config, &parameters, (&batch.tokens, batch.shape), &batch.targets, request, &run_on).await?;

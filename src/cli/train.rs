@@ -122,9 +122,11 @@ pub async fn run(arguments: Arguments, faults: Faults) -> anyhow::Result<Outcome
     let place = directory.path().display();
     match ending.map_err(failed)? {
         Ending::Complete => {
-            say(format_args!(
-                "done: {place} holds loss.svg, samples.txt, metrics.jsonl and the models best/ and last/"
-            ));
+            let models = match settings.keep_checkpoints {
+                0 => "best/ and last/",
+                _ => "best/, last/ and steps/STEP/",
+            };
+            say(format_args!("done: {place} holds loss.svg, samples.txt, metrics.jsonl and the models {models}"));
             say(format_args!("next: headlight generate --model {place} --prompt TEXT"));
             Ok(Outcome::Fine)
         }

@@ -70,7 +70,8 @@ impl Evaluation {
         Ok(Self { executor, leaves: bound, outputs })
     }
 
-    /// The values of the outputs for these values of the leaves.
+    /// The values of the outputs for these values of the leaves. Where fewer are given than there are leaves, the rest keep
+    /// what they were given before.
     ///
     /// # Errors
     /// A tensor that its leaf does not hold, a device that fails.

@@ -15,6 +15,27 @@ pub struct HeadChoice {
     pub head: Option<usize>,
 }
 
+/// A layer or a head that the model does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {what} {index}: the model has {count}, counted from 0")]
+pub struct NoSuchHead {
+    pub what: &'static str,
+    pub index: usize,
+    pub count: usize,
+}
+
+impl HeadChoice {
+    /// The layers and the heads that are meant, of a model with so many.
+    pub(super) fn within(self, layers: usize, heads: usize) -> Result<[Vec<usize>; 2], NoSuchHead> {
+        let chosen = |what, wanted, count| match wanted {
+            Some(index) if index >= count => Err(NoSuchHead { what, index, count }),
+            Some(index) => Ok(vec![index]),
+            None => Ok((0..count).collect()),
+        };
+        Ok([chosen("layer", self.layer, layers)?, chosen("head", self.head, heads)?])
+    }
+}
+
 /// The most that the maps of one call may take.
 const MAP_BYTES: u64 = 1 << 30;
 
@@ -29,8 +50,8 @@ pub enum MapError {
     Length { found: usize, context: usize },
     #[error("no map, because token {index} is {found}: ids of this model are below {vocabulary}")]
     Id { index: usize, found: i64, vocabulary: usize },
-    #[error("no map, because there is no {what} {index}: the model has {count}, counted from 0")]
-    Missing { what: &'static str, index: usize, count: usize },
+    #[error("no map, because {0}")]
+    Missing(#[from] NoSuchHead),
     #[error(
         "no map, because layer {layer} multiplies its values by {} of shape [T, T] a head: in {file}, name the \
          [B, H, T, T] tensor with ops.observe(\"weights\", ..)",
@@ -73,8 +94,7 @@ pub async fn attention_maps(
     if let Some((index, found)) = stray_id(tokens, vocabulary, false) {
         return Err(MapError::Id { index, found, vocabulary });
     }
-    let layers = chosen("layer", choice.layer, config.layers)?;
-    let heads = chosen("head", choice.head, config.heads)?;
+    let [layers, heads] = choice.within(config.layers, config.heads)?;
     let count = layers.len().saturating_mul(heads.len());
     let bytes = [length, length, 4].iter().fold(count as u64, |bytes, &size| bytes.saturating_mul(size as u64));
     if bytes > MAP_BYTES {
@@ -125,14 +145,6 @@ pub async fn attention_maps(
         maps,
         source: described(&graph, &sources),
     })
-}
-
-fn chosen(what: &'static str, wanted: Option<usize>, count: usize) -> Result<Vec<usize>, MapError> {
-    match wanted {
-        Some(index) if index >= count => Err(MapError::Missing { what, index, count }),
-        Some(index) => Ok(vec![index]),
-        None => Ok((0..count).collect()),
-    }
 }
 
 /// The weights `[Tq, Tk]` of a head of fused attention: `exp(scale * query . key - largest) / sum` where visible. Query is

@@ -10,6 +10,7 @@ use crate::model::attention::EditedAttention;
 use crate::model::config::{ConfigError, GptConfig};
 use crate::model::tensor_file::{TensorFile, TensorFileError, TensorView, encode};
 use crate::script::{Script, ScriptError, Tracer};
+use crate::tape::Tensor;
 
 pub const CONFIG_FILE: &str = "config.json";
 pub const WEIGHTS_FILE: &str = "model.safetensors";
@@ -69,6 +70,13 @@ impl Checkpoint {
         };
         let parameters = read_weights(&directory.join(WEIGHTS_FILE), &config)?;
         Ok(Self { config, parameters, tokenizer })
+    }
+
+    /// The parameters with their shapes, in the order of [`GptConfig::parameters`].
+    pub fn tensors(&self) -> Vec<Tensor> {
+        let values = |values: &Vec<f32>| values.iter().copied().map(f64::from).collect();
+        let parameters = self.config.parameters().into_iter().zip(&self.parameters);
+        parameters.map(|(parameter, own)| Tensor::real(parameter.shape, values(own))).collect()
     }
 
     /// Writes the files into `directory`, which exists; each is whole or absent, the directory is not.

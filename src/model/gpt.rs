@@ -1,7 +1,7 @@
 //! GPT-2 as a graph: what a reader should look at to see the whole model.
 
 use crate::graph::ops::{
-    Losses, add, cross_entropy, embedding, gelu, input, layer_norm, linear, matmul, reshape, slice, transpose,
+    Losses, add, cross_entropy, embedding, gelu, input, layer_norm, linear, matmul, multiply, reshape, slice, transpose,
 };
 use crate::graph::{Graph, GraphError, Place, TensorType, Value};
 use crate::model::attention::traced;
@@ -55,8 +55,28 @@ pub struct Block {
 /// # Errors
 /// [`GraphError::Shape`] where `length` exceeds the configuration's context; an attention that cannot be traced.
 pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, BuildError> {
-    let (script, recordings) = traced(config, batch, length)?;
+    build_in(Graph::new(), config, (batch, length), None)
+}
+
+/// As [`build`], with the output of each head multiplied by a factor before the output projection. Also gives the factors,
+/// a leaf `[L, H]`: the model as it is where all are 1, without a head where that one is 0. The head `h` of an edited
+/// attention is what it returns in the columns from `h * D` to `(h + 1) * D`.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_with_head_factors(config: &GptConfig, batch: usize, length: usize) -> Result<(Gpt, Value), BuildError> {
     let mut graph = Graph::new();
+    let factors = input(&mut graph, "head_factors", TensorType::real([config.layers, config.heads]))?;
+    Ok((build_in(graph, config, (batch, length), Some(factors))?, factors))
+}
+
+fn build_in(
+    mut graph: Graph,
+    config: &GptConfig,
+    (batch, length): (usize, usize),
+    head_factors: Option<Value>,
+) -> Result<Gpt, BuildError> {
+    let (script, recordings) = traced(config, batch, length)?;
     let g = &mut graph;
     let mut parameters = Vec::new();
     for parameter in config.parameters() {
@@ -100,8 +120,16 @@ pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, Bui
         let square =
             |value: &Value| matches!(*g.shape(*value), [_, _, rows, columns] if (rows, columns) == (length, length));
         let weights = attended.observed("weights").filter(square);
+        let output = match head_factors {
+            Some(factors) => {
+                g.set_scope(format!("h.{layer}.attn.head_factors"));
+                let own = slice(g, factors, 0, layer, layer + 1)?;
+                multiply_heads(g, attended.output, own)?
+            }
+            None => attended.output,
+        };
         g.set_scope(format!("h.{layer}.attn.c_proj"));
-        let projected = linear(g, attended.output, next()?, next()?)?;
+        let projected = linear(g, output, next()?, next()?)?;
         let after_attention = add(g, stream, projected)?;
 
         g.set_scope(format!("h.{layer}.ln_2"));
@@ -129,4 +157,13 @@ pub fn build(config: &GptConfig, batch: usize, length: usize) -> Result<Gpt, Bui
     let losses = cross_entropy(g, logits, targets)?;
     g.set_scope("");
     Ok(Gpt { graph, parameters, tokens, targets, logits, losses, embedded, blocks })
+}
+
+/// The heads of `[B, T, E]`, each multiplied by its own of the factors `[1, H]`.
+fn multiply_heads(g: &mut Graph, output: Value, factors: Value) -> Result<Value, GraphError> {
+    let (heads, shape) = (g.shape(factors)[1], g.shape(output).to_vec());
+    let factors = reshape(g, factors, &[heads, 1])?;
+    let apart = reshape(g, output, &[shape[0], shape[1], heads, shape[2] / heads])?;
+    let multiplied = multiply(g, apart, factors)?;
+    reshape(g, multiplied, &shape)
 }

@@ -7,6 +7,7 @@ pub mod causality;
 pub mod chart;
 pub mod faults;
 pub mod fit;
+pub mod kept_models;
 pub mod memory;
 pub mod metrics;
 pub mod non_finite;

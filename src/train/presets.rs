@@ -126,6 +126,7 @@ fn nano_named(preset: Preset) -> Settings {
         evaluation_batches: 0,
         log_every: 10,
         checkpoint_every: 250,
+        keep_checkpoints: 0,
         sample_every: 500,
         sample_length: 256,
         device: "auto".into(),

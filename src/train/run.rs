@@ -347,6 +347,9 @@ impl<'a> Run<'a> {
         if !self.resumed {
             let measured = self.evaluate().await?;
             self.log(0, None, Some(measured), observer)?;
+            if self.settings.keep_checkpoints > 0 {
+                self.keep().await?;
+            }
             // So that whatever happens from here on, there is something to go on from.
             self.save().await?;
         }
@@ -390,6 +393,10 @@ impl<'a> Run<'a> {
         if due(self.settings.sample_every) {
             self.sample(observer).await?;
         }
+        if due(self.settings.keep_checkpoints) {
+            self.flush(None, observer).await?;
+            self.keep().await?;
+        }
         if due(self.settings.checkpoint_every) {
             self.flush(None, observer).await?;
             self.save().await?;
@@ -400,6 +407,9 @@ impl<'a> Run<'a> {
     async fn finish(&mut self, observer: &mut impl Observer) -> Result<(), RunError> {
         self.measure(observer).await?;
         self.sample(observer).await?;
+        if self.settings.keep_checkpoints > 0 {
+            self.keep().await?;
+        }
         self.save().await
     }
 
@@ -512,6 +522,12 @@ impl<'a> Run<'a> {
         let (parameters, _) = self.finite_snapshot().await?;
         let tokenizer = Some(self.text.tokenizer.to_json());
         Ok(Checkpoint { config: self.trainer.config.clone(), parameters, tokenizer })
+    }
+
+    /// Keeps the model of this step; whatever the step reported was read before. It comes before the checkpoint of the same
+    /// step, since a run that goes on from there would not come by here again.
+    async fn keep(&self) -> Result<(), RunError> {
+        Ok(self.model().await?.save(&self.directory.kept(self.trainer.step()))?)
     }
 
     /// Writes the `last` checkpoint; whatever the step reported was read before.

@@ -3,6 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
+use super::kept_models::{STEPS, recover_kept_models};
 use crate::atomic::{FileError, recover_directory, recover_file, surviving_directory};
 
 /// A run directory that this process alone writes to, for as long as the value lives.
@@ -61,6 +62,7 @@ impl RunDirectory {
         for directory in [run.last(), run.best()] {
             recover_directory(&directory)?;
         }
+        recover_kept_models(path)?;
         for file in [run.config(), run.metrics(), run.chart()] {
             recover_file(&file)?;
         }
@@ -124,12 +126,17 @@ impl RunDirectory {
     pub fn best(&self) -> PathBuf {
         self.path.join(BEST)
     }
+
+    /// The model that is kept of a step.
+    pub fn kept(&self, step: u64) -> PathBuf {
+        self.path.join(STEPS).join(step.to_string())
+    }
 }
 
 /// Refuses a directory in which any file of a run lies, a half swapped checkpoint included.
 fn refuse_occupied(path: &Path) -> Result<(), RunDirectoryError> {
     let file = [CONFIG, METRICS, CHART, SAMPLES].into_iter().find(|name| path.join(name).exists());
-    let directory = || [LAST, BEST].into_iter().find(|name| surviving_directory(&path.join(name)).is_some());
+    let directory = || [LAST, BEST, STEPS].into_iter().find(|name| surviving_directory(&path.join(name)).is_some());
     match file.or_else(directory) {
         Some(found) => Err(RunDirectoryError::Occupied { path: path.to_path_buf(), found }),
         None => Ok(()),
@@ -146,14 +153,15 @@ mod tests {
         let path = room.path().join("runs").join("a");
         let run = RunDirectory::create(&path).unwrap();
         assert_eq!(run.path(), path);
-        let files = [run.config(), run.metrics(), run.chart(), run.samples(), run.last(), run.best()];
-        let names = ["config.toml", "metrics.jsonl", "loss.svg", "samples.txt", "last", "best"];
+        let files = [run.config(), run.metrics(), run.chart(), run.samples(), run.last(), run.best(), run.kept(20)];
+        let names = ["config.toml", "metrics.jsonl", "loss.svg", "samples.txt", "last", "best", "steps/20"];
         assert_eq!(files, names.map(|name| path.join(name)));
     }
 
     #[test]
     fn a_directory_with_a_run_is_refused_and_left_as_it_is() {
-        for found in ["config.toml", "metrics.jsonl", "loss.svg", "samples.txt", "last", "best", "last.old", "best.new"]
+        for found in
+            ["config.toml", "metrics.jsonl", "loss.svg", "samples.txt", "last", "best", "steps", "last.old", "best.new"]
         {
             let room = tempfile::tempdir().unwrap();
             if found.contains('.') && !found.starts_with(['l', 'b']) || found == "loss.svg" {
@@ -206,6 +214,7 @@ mod tests {
         std::fs::create_dir(room.path().join("last.old")).unwrap();
         std::fs::create_dir(room.path().join("best")).unwrap();
         std::fs::create_dir(room.path().join("best.partial")).unwrap();
+        std::fs::create_dir_all(room.path().join("steps/40.partial")).unwrap();
         let stale =
             ["best.partial/model.safetensors", "config.toml.partial", "metrics.jsonl.partial", "loss.svg.partial"];
         for name in stale {
@@ -218,6 +227,7 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         left.sort();
-        assert_eq!(left, [".lock", "best", "config.toml", "last"]);
+        assert_eq!(left, [".lock", "best", "config.toml", "last", "steps"]);
+        assert_eq!(std::fs::read_dir(room.path().join("steps")).unwrap().count(), 0);
     }
 }

@@ -120,6 +120,9 @@ settings! {
     log_every: u64,
     /// Optimizer steps between two checkpoints; 0 saves at the end only
     checkpoint_every: u64,
+    /// Optimizer steps between two models that are kept, the first and the last among them; 0 keeps none
+    [value_name = "EVERY"]
+    keep_checkpoints: u64,
     /// Optimizer steps between two samples; 0 samples at the end only
     sample_every: u64,
     /// Tokens a sample
@@ -261,6 +264,7 @@ mod tests {
                 "evaluation_batches",
                 "log_every",
                 "checkpoint_every",
+                "keep_checkpoints",
                 "sample_every",
                 "sample_length",
                 "device"

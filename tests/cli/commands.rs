@@ -24,6 +24,7 @@ fn help_lists_the_commands() {
       trace        Write down what a model computes for a text: logits, losses, attention weights,
                    gradients
       map          Show which tokens each head of a model looks at in a text, and say what stands out
+      logits       What a model expects next at each position of a text, and the loss of each token
       memory       What training takes in memory, by context length: every buffer, naive and fused,
                    predicted and measured
       compare      Naive and fused attention side by side: memory, time and results at each context
@@ -52,6 +53,8 @@ fn every_command_has_help_and_every_setting_a_flag() {
         "check",
         "op",
         "trace",
+        "map",
+        "logits",
         "memory",
         "compare",
         "bench",
@@ -113,6 +116,8 @@ fn completions_and_manual_pages_know_every_command() {
         "check",
         "op",
         "trace",
+        "map",
+        "logits",
         "memory",
         "bench",
         "info",

@@ -1,5 +1,6 @@
 //! The program from outside: what it prints, what it leaves behind, and how it ends.
 
+mod ablation;
 mod attention;
 mod bad_input;
 mod bench;
@@ -14,6 +15,7 @@ mod golden;
 // Limits on memory are the shell's and the system's.
 #[cfg(target_os = "linux")]
 mod hostile;
+mod logits;
 mod map;
 mod memory;
 mod mutants;

@@ -72,6 +72,41 @@ fn a_run_that_was_stopped_and_resumed_is_the_run_that_was_not() {
 }
 
 #[test]
+fn a_run_keeps_models_of_its_steps_and_resuming_leaves_and_completes_them() {
+    let room = Room::new();
+    let printed = room.train("whole", "--keep-checkpoints 4").fine();
+    assert!(printed.contains("the models best/, last/ and steps/STEP/\n"), "{printed}");
+    assert_eq!(room.names("whole/steps"), ["0", "4", "6"], "the first, each fourth, and the last");
+    for step in ["0", "4", "6"] {
+        let model = ["config.json", "model.safetensors", "tokenizer.json"];
+        assert_eq!(room.names(&format!("whole/steps/{step}")), model, "step {step}");
+    }
+    let weights = |place: &str| room.read(&format!("{place}/model.safetensors"));
+    assert!(weights("whole/steps/6") == weights("whole/last"));
+    assert!(weights("whole/steps/0") != weights("whole/steps/4"));
+    assert!(weights("whole/steps/4") != weights("whole/steps/6"));
+    room.run("generate --device cpu --max-new-tokens 3 --model whole/steps/4").fine();
+
+    // Stopped before the first, on one, and behind it.
+    for stop in [3, 4, 5] {
+        let run = format!("stopped-{stop}");
+        room.train(&run, &format!("--keep-checkpoints 4 --stop-after {stop}")).fine();
+        let kept = if stop < 4 { vec!["0"] } else { vec!["0", "4"] };
+        assert_eq!(room.names(&format!("{run}/steps")), kept, "{run}");
+        room.run(&format!("train --resume {run}")).fine();
+        assert_eq!(room.names(&format!("{run}/steps")), ["0", "4", "6"], "{run}");
+        for step in ["0", "4", "6"] {
+            assert!(
+                weights(&format!("{run}/steps/{step}")) == weights(&format!("whole/steps/{step}")),
+                "{run}: {step}"
+            );
+        }
+        assert_same_run(&room, &run, "whole");
+    }
+    assert!(!trained().join("steps").exists(), "a run that was not asked to keeps none");
+}
+
+#[test]
 fn a_finished_run_that_is_resumed_stays_as_it_is() {
     let room = Room::new();
     crate::room::copy_directory(trained(), &room.path("run"));
