@@ -188,32 +188,13 @@ fn bad_input_is_one_line_and_leaves_nothing_behind() {
 #[cfg(unix)]
 #[test]
 fn an_interrupted_bench_keeps_its_rows() {
-    use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
+    use crate::room::Ended;
 
     let room = Room::new();
-    let child = room
-        .command()
-        .args(["bench", "attention", "--contexts", "8..64", "--heads", "1", "--head-dim", "8", "--device", "cpu"])
-        .args(["--seconds", "1000", "--precision", "0.000001", "--attention", "naive", "--pass", "forward"])
-        .args(["--out", "here"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let begun = || {
-        let text = std::fs::read_to_string(room.path("here/bench-attention.csv"));
-        text.is_ok_and(|text| text.lines().count() > 1)
-    };
-    while !begun() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(signalled.success());
-    let ended = child.wait_with_output().unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert_eq!(ended.status.code(), Some(130), "{stdout}{stderr}");
+    let line = "bench attention --contexts 8..64 --heads 1 --head-dim 8 --device cpu --seconds 1000 \
+                --precision 0.000001 --attention naive --pass forward --out here";
+    let Ended { code, stdout, stderr } = room.interrupt(line, "here/bench-attention.csv", 1);
+    assert_eq!(code, Some(130), "{stdout}{stderr}");
     assert_eq!(stderr, "\ninterrupted: the rows that are there come now (once more to quit at once)\n");
     assert!(stdout.ends_with("interrupted: rows that were not reached are missing\n"), "{stdout}");
     let kept = rows(&room, "here/bench-attention.json");

@@ -4,6 +4,25 @@ use std::process::Stdio;
 
 use crate::room::{NAMES, Room, TOY};
 
+/// Every command that a user sees.
+const COMMANDS: [&str; 15] = [
+    "train",
+    "attention",
+    "generate",
+    "parity",
+    "check",
+    "op",
+    "trace",
+    "map",
+    "logits",
+    "memory",
+    "compare",
+    "bench",
+    "info",
+    "completions",
+    "man",
+];
+
 #[test]
 fn help_lists_the_commands() {
     let help = Room::new().run("--help").fine();
@@ -45,23 +64,7 @@ fn help_lists_the_commands() {
 #[test]
 fn every_command_has_help_and_every_setting_a_flag() {
     let room = Room::new();
-    for command in [
-        "train",
-        "attention",
-        "generate",
-        "parity",
-        "check",
-        "op",
-        "trace",
-        "map",
-        "logits",
-        "memory",
-        "compare",
-        "bench",
-        "info",
-        "completions",
-        "man",
-    ] {
+    for command in COMMANDS {
         let help = room.run(&format!("{command} --help")).fine();
         assert!(help.contains(&format!("Usage: headlight {command}")), "{help}");
     }
@@ -108,22 +111,7 @@ fn completions_and_manual_pages_know_every_command() {
     assert!(page.starts_with(".ie") && page.contains("headlight"), "{page}");
     room.run("man --out pages").fine();
     let pages = room.names("pages");
-    for command in [
-        "train",
-        "attention",
-        "generate",
-        "parity",
-        "check",
-        "op",
-        "trace",
-        "map",
-        "logits",
-        "memory",
-        "bench",
-        "info",
-        "completions",
-        "man",
-    ] {
+    for command in COMMANDS {
         assert!(pages.contains(&format!("headlight-{command}.1")), "{pages:?}");
     }
 }

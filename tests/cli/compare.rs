@@ -133,31 +133,12 @@ fn lengths_that_fit_nowhere_are_told_with_their_reason() {
 #[cfg(unix)]
 #[test]
 fn an_interrupted_comparison_keeps_its_rows() {
-    use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
+    use crate::room::Ended;
 
     let room = Room::new();
-    let child = room
-        .command()
-        .args(["compare", "--contexts", "8,1024", "--batch", "4", "--pass", "forward", "--device", "cpu"])
-        .args(["--seconds", "0.05", "--out", "here"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let begun = || {
-        let text = std::fs::read_to_string(room.path("here/compare.csv"));
-        text.is_ok_and(|text| text.lines().count() > 1)
-    };
-    while !begun() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(signalled.success());
-    let ended = child.wait_with_output().unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert_eq!(ended.status.code(), Some(130), "{stdout}{stderr}");
+    let line = "compare --contexts 8,1024 --batch 4 --pass forward --device cpu --seconds 0.05 --out here";
+    let Ended { code, stdout, stderr } = room.interrupt(line, "here/compare.csv", 1);
+    assert_eq!(code, Some(130), "{stdout}{stderr}");
     assert!(stderr.contains("\ninterrupted: keeping the rows that are done (once more to quit at once)\n"), "{stderr}");
     assert_eq!((rows(&stdout, 8).len(), rows(&stdout, 1024).len()), (3, 0), "{stdout}");
     assert_eq!(read(&room, "here/compare.json")["rows"].as_array().unwrap().len(), 1);

@@ -111,3 +111,19 @@ fn a_file_that_may_not_grow_is_an_error_that_names_the_path_and_the_old_checkpoi
     room.run(&train("whole")).fine();
     assert_same_run(&room, "run", "whole");
 }
+
+#[test]
+fn results_that_cannot_be_printed_are_an_error() {
+    let room = Room::new();
+    for line in [
+        "bench attention --contexts 8 --heads 1 --head-dim 8 --pass forward --seconds 0.01 --device cpu --format json",
+        "bench attention --contexts 8 --heads 1 --head-dim 8 --pass forward --seconds 0.01 --device cpu --format csv",
+        "compare --contexts 8 --heads 1 --head-dim 8 --pass forward --seconds 0.01 --device cpu",
+        "memory --preset tiny --contexts 8 --device cpu",
+    ] {
+        let ended = script(&room, &[], &format!("$HEADLIGHT {line} > /dev/full"));
+        let last = ended.stderr.lines().last().unwrap_or_default();
+        assert!(last.starts_with("error: No space left on device"), "{line}: {}", ended.stderr);
+        assert_eq!(ended.code, Some(2), "{line}");
+    }
+}

@@ -46,15 +46,20 @@ pub struct Ended {
     pub stderr: String,
 }
 
-impl Ended {
-    /// Runs a command to its end.
-    pub fn of(command: &mut Command) -> Self {
-        let output = command.output().unwrap();
+impl From<std::process::Output> for Ended {
+    fn from(output: std::process::Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
+    }
+}
+
+impl Ended {
+    /// Runs a command to its end.
+    pub fn of(command: &mut Command) -> Self {
+        Self::from(command.output().unwrap())
     }
 
     /// The one line of error of a run that was refused or failed: exit code 2, and nothing else on standard error.
@@ -132,6 +137,24 @@ impl Room {
     /// Runs the program with faults planted in it.
     pub fn run_with_fault(&self, fault: &str, line: &str) -> Ended {
         Ended::of(self.command().args(line.split_whitespace()).env("HEADLIGHT_FAULT", fault))
+    }
+
+    /// Runs a line, interrupts it once a file has more than so many lines, and waits for its end.
+    #[cfg(unix)]
+    pub fn interrupt(&self, line: &str, file: &str, lines: usize) -> Ended {
+        use std::time::{Duration, Instant};
+
+        let mut command = self.command();
+        let child =
+            command.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let begun = || std::fs::read_to_string(self.path(file)).is_ok_and(|text| text.lines().count() > lines);
+        while !begun() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(signalled.success());
+        Ended::from(child.wait_with_output().unwrap())
     }
 
     pub fn run(&self, line: &str) -> Ended {

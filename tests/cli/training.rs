@@ -166,29 +166,14 @@ fn naive_and_fused_attention_are_two_plans_of_one_model() {
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_is_saved_and_can_be_resumed() {
-    use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
+    use crate::room::Ended;
 
     let room = Room::new();
-    let child = room
-        .command()
-        .args(["train", "--out", "run", "--steps", "1000000", "--checkpoint-every", "0", "--evaluate-every", "0"])
-        .args(["--sample-every", "0", "--log-every", "1", "--device", "cpu", "--data", "builtin:names"])
-        .args(["--corpus-bytes", "3000", "--layers", "1", "--heads", "1", "--width", "8", "--context-length", "8"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let begun = || std::fs::read_to_string(room.path("run/metrics.jsonl")).is_ok_and(|text| text.lines().count() > 3);
-    while !begun() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(signalled.success());
-    let ended = child.wait_with_output().unwrap();
-    let (stdout, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert_eq!(ended.status.code(), Some(130), "{stdout}{stderr}");
+    let line = "train --out run --steps 1000000 --checkpoint-every 0 --evaluate-every 0 --sample-every 0 \
+                --log-every 1 --device cpu --data builtin:names --corpus-bytes 3000 --layers 1 --heads 1 \
+                --width 8 --context-length 8";
+    let Ended { code, stdout, stderr } = room.interrupt(line, "run/metrics.jsonl", 3);
+    assert_eq!(code, Some(130), "{stdout}{stderr}");
     assert_eq!(stderr, "\ninterrupted: finishing the step and saving (once more to quit at once)\n");
 
     let step = checkpoint_step(&room, "run");
