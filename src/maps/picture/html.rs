@@ -3,9 +3,10 @@
 //! The page holds labels, measures and thumbnails as JSON, and the weights of each map as base64 in an element of its own,
 //! which is decoded when that map is looked at. So a page of many long maps opens as fast as one map is drawn.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::base64;
 use super::cells::{Cell, Cells, Scale, beyond_the_scale};
 use super::colour::{Palette, Theme};
 use super::drawing::name;
@@ -86,7 +87,7 @@ pub fn html(maps: &Maps, measures: &[HeadMeasures], notes: &[String], scale: Sca
 
 fn push_weights(page: &mut String, at: usize, bytes: &[u8]) {
     page.push_str(&format!("<script type=\"text/plain\" id=\"weights-{at}\">"));
-    base64::push(page, bytes);
+    STANDARD.encode_string(bytes, page);
     page.push_str("</script>\n");
 }
 
@@ -145,7 +146,7 @@ fn thumbnail(map: &HeadMap, scale: Scale) -> Value {
         Cell::Weight(weight) => (weight.clamp(0.0, 1.0) * 253.0).round() as u8,
     };
     let mut text = String::new();
-    base64::push(&mut text, &cells.cells.iter().map(code).collect::<Vec<u8>>());
+    STANDARD.encode_string(cells.cells.iter().map(code).collect::<Vec<u8>>(), &mut text);
     json!({ "rows": cells.rows, "columns": cells.columns, "pooled": cells.pooled, "cells": text })
 }
 

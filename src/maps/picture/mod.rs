@@ -3,7 +3,6 @@
 //! All of them are functions of the maps alone. Tokens may hold any characters: in a picture they stand as
 //! [labels](label::label), in a file as the data they are.
 
-mod base64;
 mod cells;
 mod colour;
 mod drawing;
