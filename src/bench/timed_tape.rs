@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::timing::{Clock, Sample, Timed, by_wall_clock};
-use crate::gpu::{AdapterKind, BindingLimits, Gpu, Pipelines, Profile, Timestamps};
+use crate::gpu::{BindingLimits, Gpu, Pipelines, Profile, Timestamps};
 use crate::tape::{
     Allocation, BufferId, Category, Cost, ElementKind, ExecutionError, Executor, HostBuffer, Launch, Tape, TapeBuffer,
-    TapeError, available_bytes,
+    TapeError, available_for,
 };
 
 /// Passes whose times there is room for at once.
@@ -59,7 +59,7 @@ impl TimedTape {
         let (tape, wait) = with_wait(tape);
         let launches = tape.segments.iter().map(|segment| segment.launches.len()).sum::<usize>();
         if let Some(gpu) = gpu {
-            check_host_memory(&tape, &gpu.profile, available_bytes())?;
+            check_host_memory(&tape, &gpu.profile, available_for(Some(&gpu.profile)))?;
         }
         let mut pipelines = Pipelines::default();
         let before = gpu.map_or(0, |gpu| gpu.allocated_bytes());
@@ -129,12 +129,13 @@ impl TimedTape {
     }
 }
 
-/// The buffers of a software adapter lie in the host's memory, of which the system may grant more than there is.
+/// Holds what a tape makes against the memory there is: where its buffers lie in the host's memory, the system may grant
+/// more than that.
 ///
 /// # Errors
 /// Both numbers, where the tape needs more than is available.
 fn check_host_memory(tape: &Tape, profile: &Profile, available: Option<u64>) -> Result<(), TapeError> {
-    let (AdapterKind::Software, Some(available)) = (profile.kind, available) else { return Ok(()) };
+    let Some(available) = available else { return Ok(()) };
     let allocations = tape.allocations(Some(&profile.limits));
     let bytes = allocations.iter().fold(0u64, |sum, allocation| sum.saturating_add(allocation.bytes));
     if bytes <= available { Ok(()) } else { Err(TapeError::OutOfMemory { bytes, available }) }
@@ -251,6 +252,7 @@ impl Timed for TimedLaunches<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::AdapterKind;
 
     #[test]
     fn a_software_adapter_is_not_given_more_than_the_host_has() {
@@ -267,7 +269,10 @@ mod tests {
         assert!(matches!(refused, Err(TapeError::OutOfMemory { bytes: 4001.., available: 4000 })), "{refused:?}");
         assert_eq!(check_host_memory(&tape, &software, Some(1 << 20)), Ok(()));
         assert_eq!(check_host_memory(&tape, &software, None), Ok(()));
-        assert_eq!(check_host_memory(&tape, &Profile::webgpu_defaults(), Some(0)), Ok(()));
+        // A GPU says itself what it refuses.
+        let hardware = Profile::webgpu_defaults();
+        assert_eq!(check_host_memory(&tape, &hardware, available_for(Some(&hardware))), Ok(()));
+        assert_eq!(available_for(Some(&hardware)), None);
     }
 
     #[test]

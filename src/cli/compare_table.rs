@@ -68,7 +68,7 @@ fn memory(text: &mut String, comparison: &Comparison) -> std::fmt::Result {
     }
     for row in &comparison.rows {
         for (name, side) in [("naive", &row.naive), ("fused", &row.fused)] {
-            if let Some((predicted, measured)) = mismatch(side) {
+            if let Some((predicted, measured)) = side.mismatch() {
                 writeln!(
                     text,
                     "NOT AS PREDICTED at T={}: {name} was to take {predicted} bytes and took {measured}",
@@ -84,19 +84,13 @@ fn memory_of(side: &Side, part: impl Fn(PredictedBytes) -> u64) -> String {
     let shown = |bytes: Option<u64>| bytes.map_or("n/a".into(), units::bytes);
     let measured = match side.measured() {
         None => "refused".into(),
-        Some(measured) if measured.bytes.is_some() && mismatch(side).is_none() => {
+        Some(measured) if measured.bytes.is_some() && side.mismatch().is_none() => {
             format!("= {}", shown(measured.bytes))
         }
         Some(measured) => shown(measured.bytes),
     };
     let predicted = side.predicted;
     format!("{:>10} {measured:>11} {:>11}", shown(predicted.map(|bytes| bytes.total)), shown(predicted.map(part)))
-}
-
-/// Predicted and measured bytes, where they differ.
-fn mismatch(side: &Side) -> Option<(u64, u64)> {
-    let both = side.predicted.map(|bytes| bytes.total).zip(side.measured().and_then(|measured| measured.bytes));
-    both.filter(|(predicted, measured)| predicted != measured)
 }
 
 fn time(text: &mut String, comparison: &Comparison) -> std::fmt::Result {

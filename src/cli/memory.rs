@@ -1,5 +1,6 @@
 //! `headlight memory`: what training a model takes, at which context length, with which attention.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -19,10 +20,11 @@ use crate::data::tokenizer::TokenKind;
 use crate::gpu::{AdapterKind, Gpu, Profile};
 use crate::graph::Recompute;
 use crate::script::Tracer;
-use crate::tape::available_bytes;
+use crate::tape::available_for;
 use crate::train::Preset;
 use crate::train::attention_choice::{AttentionChoice, AttentionKind, UnknownAttention};
-use crate::train::memory::{Binding, Footprint, MemoryLimit, largest_context, measure};
+use crate::train::longest::longest;
+use crate::train::memory::{Binding, Footprint, MemoryLimit, measure};
 use crate::train::run::new_model;
 use crate::train::settings::{Settings, SettingsOverride};
 use crate::train::text::vocabulary_size;
@@ -141,20 +143,16 @@ impl Sweep {
 
     /// The largest context that fits, and why the next does not.
     fn fits(&self, attention: &AttentionChoice) -> Fits {
-        let fits = |context: usize| {
-            let binding = self.predict(context, attention).map(|footprint| self.binding(&footprint));
-            binding.is_ok_and(|binding| !matches!(binding, Binding::Refused(_)))
-        };
-        let largest = largest_context(MOST, fits);
-        let next = largest.unwrap_or(0) + 1;
-        let reason = (next <= MOST).then(|| match self.predict(next, attention) {
-            Err(error) => error.to_string(),
-            Ok(footprint) => match self.binding(&footprint) {
-                Binding::Refused(refusal) => refusal.to_string(),
-                _ => String::new(),
-            },
+        let Ok((largest, refusal)) = longest(MOST as u64, |context_length| {
+            let footprint = self.predict(context_length as usize, attention);
+            Ok::<_, Infallible>(match footprint.map(|footprint| self.binding(&footprint)) {
+                Ok(Binding::Refused(refusal)) => Some(refusal.to_string()),
+                Ok(Binding::Whole | Binding::Windows { .. }) => None,
+                Err(error) => Some(error.to_string()),
+            })
         });
-        Fits { attention: attention.to_string(), largest, next: reason.map(|reason| (next, reason)) }
+        let next = refusal.map(|reason| (largest + 1, reason));
+        Fits { attention: attention.to_string(), largest: (largest > 0).then_some(largest), next }
     }
 
     /// Runs a step, and says what it took.
@@ -193,10 +191,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let out = arguments.out.as_deref().map(memory_report::Files::create).transpose()?;
     let vocabulary_size = vocabulary_size(&settings)?;
     let (gpu, line) = open(&arguments.device.device).await?;
-    let limit = match (&arguments.memory_limit, &gpu) {
-        (Some(ByteSize(bytes)), _) => Some(MemoryLimit { bytes: *bytes, source: "by --memory-limit" }),
-        (None, Some(gpu)) if gpu.profile.kind == AdapterKind::Hardware => None,
-        (None, _) => available_bytes().map(|bytes| MemoryLimit { bytes, source: "available on this host" }),
+    let limit = match arguments.memory_limit {
+        Some(ByteSize(bytes)) => Some(MemoryLimit { bytes, source: "by --memory-limit" }),
+        None => available_for(gpu.as_ref().map(|gpu| &gpu.profile))
+            .map(|bytes| MemoryLimit { bytes, source: "available on this host" }),
     };
     let sweep = Sweep { settings, vocabulary_size, gpu, tracer: sandbox::tracer(), limit };
     put(memory_report::heading(&sweep.settings, vocabulary_size, &line, sweep.profile(), limit))?;

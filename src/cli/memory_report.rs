@@ -39,9 +39,9 @@ pub struct Row {
 /// How far an attention can go.
 pub struct Fits {
     pub attention: String,
-    pub largest: Option<usize>,
+    pub largest: Option<u64>,
     /// The next length and why it does not fit; `None` where the longest that is looked at does.
-    pub next: Option<(usize, String)>,
+    pub next: Option<(u64, String)>,
 }
 
 impl Column {

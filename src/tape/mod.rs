@@ -32,7 +32,7 @@ pub use executor::{Executor, PendingStatus, StatusReader};
 pub use host_buffer::{HostBuffer, Operands};
 pub use kernel::{Cost, Design, DesignInfo, Kernel, KernelDefinition, Preference};
 pub use launch::{BufferWindow, Launch};
-pub use memory::available_bytes;
+pub use memory::{available_bytes, available_for};
 pub use mutant::{Mutant, MutantKind, Mutants};
 pub use parameters::{AnyParameters, FieldLayout, KernelParameters, kernel_parameters};
 pub use plan::{BufferId, Category, ElementKind, Lifetime, Segment, Tape, TapeBuffer, TapeError, Tenant};

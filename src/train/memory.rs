@@ -18,8 +18,8 @@ pub struct Footprint {
     pub allocations: Vec<Allocation>,
     /// Why the attention of some block runs as written; `None` where it was rewritten as asked.
     pub as_written: Option<String>,
-    /// Largest binding and largest buffer of the adapter, in bytes; `None` in host memory.
-    limits: Option<(u64, u64)>,
+    /// Largest binding of the adapter; `None` in host memory.
+    binding_bytes: Option<u64>,
     fault: Option<TapeError>,
 }
 
@@ -69,9 +69,9 @@ impl Footprint {
                 allocations.extend(StatusReader::allocations(&program.tape, &read));
             }
         }
-        let limits = profile.map(|profile| (profile.limits.binding_bytes, profile.limits.buffer_bytes));
+        let binding_bytes = profile.map(|profile| profile.limits.binding_bytes);
         let as_written = program.rewrites.iter().find_map(|report| report.outcome.as_ref().err().cloned());
-        Ok(Self { tape: program.tape, allocations, as_written, limits, fault })
+        Ok(Self { tape: program.tape, allocations, as_written, binding_bytes, fault })
     }
 
     /// Bytes of all buffers together; `None` where no u64 counts them.
@@ -94,36 +94,13 @@ impl Footprint {
         if let Some(limit) = memory.filter(|limit| limit.bytes < bytes) {
             return Binding::Refused(Refusal::Memory { bytes, limit });
         }
-        let binding_bytes = self.limits.map_or(u64::MAX, |(binding, _)| binding);
+        let binding_bytes = self.binding_bytes.unwrap_or(u64::MAX);
         let larger = self.tape.buffers.iter().map(|buffer| buffer.bytes()).filter(|&bytes| bytes > binding_bytes);
         match larger.clone().max() {
             None => Binding::Whole,
             Some(largest) => Binding::Windows { buffers: larger.count(), largest },
         }
     }
-}
-
-/// The largest context that fits, up to `most`: found by doubling and halving, since what a run needs grows with it.
-/// `None` where not even one token does.
-pub fn largest_context(most: usize, mut fits: impl FnMut(usize) -> bool) -> Option<usize> {
-    let mut fitting = None;
-    let mut failing = most.checked_add(1)?;
-    let mut next = 1;
-    while next < failing && fits(next) {
-        fitting = Some(next);
-        next = next.saturating_mul(2);
-    }
-    failing = failing.min(next);
-    let mut fitting = fitting?;
-    while failing - fitting > 1 {
-        let middle = fitting + (failing - fitting) / 2;
-        if fits(middle) {
-            fitting = middle;
-        } else {
-            failing = middle;
-        }
-    }
-    Some(fitting)
 }
 
 /// What one step of a run was seen to take.
@@ -149,25 +126,9 @@ pub async fn measure(gpu: Option<&Arc<Gpu>>, settings: &Settings, config: GptCon
         Some(report) => Some(report),
         None => trainer.next_report().await?,
     };
-    let bytes = match (gpu, trainer.executor()) {
-        (_, Executor::Cpu(executor)) => executor.allocated_bytes(),
-        (Some(gpu), Executor::Gpu(_)) => gpu.allocated_bytes() - before,
-        (None, Executor::Gpu(executor)) => executor.gpu().allocated_bytes(),
+    let bytes = match trainer.executor() {
+        Executor::Cpu(executor) => executor.allocated_bytes(),
+        Executor::Gpu(executor) => executor.gpu().allocated_bytes() - before,
     };
     Ok(Measured { bytes, loss: report.map_or(f64::NAN, |report| report.train_loss) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_largest_context_that_fits_is_found_wherever_it_lies() {
-        for most in [1, 2, 7, 64, 1000, 1 << 20] {
-            for limit in [0, 1, 2, 3, 63, 64, 65, 999, 1000, 2896, 1 << 20, usize::MAX] {
-                let found = largest_context(most, |context| context <= limit);
-                assert_eq!(found, Some(limit.min(most)).filter(|&limit| limit > 0), "{most} {limit}");
-            }
-        }
-    }
 }

@@ -8,6 +8,7 @@ pub mod chart;
 pub mod faults;
 pub mod fit;
 pub mod kept_models;
+pub mod longest;
 pub mod memory;
 pub mod metrics;
 pub mod non_finite;

@@ -6,10 +6,10 @@ use super::{Difference, Longest, Measured, Outcome, PredictedBytes, Refusal, Row
 use crate::bench::attention::{AttentionJob, AttentionJobError, AttentionPlan, AttentionSizes, AttentionSubject, Pass};
 use crate::bench::timed_tape::TimedLaunches;
 use crate::bench::timing::{Clock, Limits, Sample, Timed, Timing, TimingError, time_together};
-use crate::gpu::{AdapterKind, Gpu};
+use crate::gpu::Gpu;
 use crate::graph::Reuse;
 use crate::script::Tracer;
-use crate::tape::{Allocation, Category, ExecutionError, available_bytes};
+use crate::tape::{Allocation, Category, ExecutionError, available_for};
 
 /// The two forms of an attention, and what they run on.
 #[derive(Clone)]
@@ -101,12 +101,9 @@ impl Forms<'_> {
         Ok(Planned { predicted, plan: checked.map(|()| plan).map_err(|error| Refusal::from(&error)) })
     }
 
-    /// Bytes that buffers may take: they lie in host memory, but for those of a GPU, which says itself what it refuses.
+    /// Bytes that buffers may take.
     fn memory(&self) -> u64 {
-        match &self.gpu {
-            Some(gpu) if gpu.profile.kind == AdapterKind::Hardware => u64::MAX,
-            _ => available_bytes().unwrap_or(u64::MAX),
-        }
+        available_for(self.gpu.as_ref().map(|gpu| &gpu.profile)).unwrap_or(u64::MAX)
     }
 
     /// The longest context of a form that fits here, by planning alone.

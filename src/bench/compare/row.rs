@@ -200,6 +200,12 @@ impl Side {
         }
     }
 
+    /// Predicted and measured bytes, where they differ.
+    pub fn mismatch(&self) -> Option<(u64, u64)> {
+        let both = self.predicted.map(|bytes| bytes.total).zip(self.measured().and_then(|measured| measured.bytes));
+        both.filter(|(predicted, measured)| predicted != measured)
+    }
+
     /// Measured bytes where there are any, predicted ones elsewhere.
     pub fn bytes(&self) -> Option<u64> {
         self.measured().and_then(|measured| measured.bytes).or(self.predicted.map(|bytes| bytes.total))
