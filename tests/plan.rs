@@ -213,3 +213,20 @@ fn attention_over_more_keys_than_an_adapter_loops_over_is_refused_and_not_cut_sh
     assert_eq!(design(4, 8_192, 13, &software()), Some("general"));
     assert_eq!(design(8, 8_192, 13, &hardware), Some("tiled_general"));
 }
+
+#[test]
+fn what_is_computed_again_is_no_other_plan_to_a_run_that_goes_on() {
+    let profile = software();
+    for rewrites in [Rewrites::Naive, Rewrites::Fused] {
+        let fingerprint = |recompute, heads| {
+            let config = GptConfig::new(65, 32, 2, heads, 32).unwrap();
+            let spec = ProgramSpec { recompute, ..spec(config, 1, rewrites) };
+            Footprint::predict(&spec, Some(&profile)).unwrap().tape.fingerprint(Some(&profile))
+        };
+        let kept = fingerprint(Recompute::None, 4);
+        for recompute in [Recompute::Attention, Recompute::Block] {
+            assert_eq!(fingerprint(recompute, 4), kept);
+        }
+        assert_ne!(fingerprint(Recompute::None, 2), kept);
+    }
+}

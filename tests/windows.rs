@@ -13,7 +13,7 @@ use headlight::graph::ops::{
     Reduction, add, binary, causal_mask, concat, constant, cumulative_sum, input, linear, matmul, multiply, permute,
     reduce, reshape, scale, scaled_masked_softmax, select, slice, softmax, transpose,
 };
-use headlight::graph::{Graph, GraphError, Reuse, TapeBuilder, TensorType, Value};
+use headlight::graph::{Graph, GraphError, Recompute, Reuse, TapeBuilder, TensorType, Value};
 use headlight::kernel::elementwise::Binary;
 use headlight::model::EditedAttention;
 use headlight::script::TraceHere;
@@ -21,6 +21,7 @@ use headlight::tape::{BufferId, Category, ElementKind, GpuExecutor, Tape, TapeEr
 use headlight::train::Preset;
 use headlight::train::attention_choice::{AttentionKind, read_script};
 use headlight::train::settings::Settings;
+use headlight::train::trainer::Trainer;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 type Check = Box<dyn FnOnce(&Devices) -> Result<(), Failed> + Send>;
@@ -81,6 +82,10 @@ fn main() {
     for steps in STEPS {
         let name = format!("a training step of {} with {} passes in windows", steps.attention, steps.sizes);
         add(name, Box::new(|_| step_passes(steps)));
+    }
+    for (sizes, settings) in [("whole vec4", even as fn() -> Settings), ("odd sizes", odd)] {
+        let name = format!("what is computed again in windows has the same bits with {sizes}");
+        add(name, Box::new(move |_| recomputing_changes_no_bit(&settings())));
     }
     trials.push(Trial::test("scores are bound in windows from the first length on that no binding holds", field_case));
     trials.push(Trial::test("what cannot be divided is refused with both numbers", refusals));
@@ -299,6 +304,30 @@ fn step_passes(steps: &Steps) -> Result<(), Failed> {
             false => Err(format!("{training:?}").into()),
         }
     })
+}
+
+/// Two steps with all kept, with scores computed again and with blocks computed again, all in windows.
+fn recomputing_changes_no_bit(settings: &Settings) -> Result<(), Failed> {
+    let device = Device::open(Some(STEP_BINDING_BYTES)).ok_or("there is no adapter")?;
+    let tokens: Vec<u32> = (0..4000u32).map(|i| (i / 3 + i / 50) % VOCABULARY as u32).collect();
+    let weights = |recompute| -> Result<(Vec<u32>, usize), Failed> {
+        let settings = Settings { recompute, attention: AttentionKind::Naive.into(), ..settings.clone() };
+        pollster::block_on(async {
+            let mut trainer = Trainer::new(Some(&device.gpu), &settings, settings.model(VOCABULARY)?).await?;
+            trainer.train_step(&tokens).await?;
+            trainer.train_step(&tokens).await?;
+            while trainer.next_report().await?.is_some() {}
+            let windows = in_windows(&trainer.program.tape).count();
+            Ok((trainer.snapshot().await?.0.concat().into_iter().map(f32::to_bits).collect(), windows))
+        })
+    };
+    let (kept, windows) = weights(Recompute::None)?;
+    for recompute in [Recompute::Attention, Recompute::Block] {
+        let (computed_again, more_windows) = weights(recompute)?;
+        assert!(more_windows > windows, "{recompute:?} computes nothing again in windows");
+        assert!(computed_again == kept, "{recompute:?} gives other bits");
+    }
+    Ok(())
 }
 
 /// A profile that binds 128 MiB of buffers of up to 2 GiB.
