@@ -105,7 +105,7 @@ impl MapFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::HeadMap;
+    use crate::maps::{HeadMap, Quantity};
 
     #[test]
     fn pictures_say_layer_and_head_in_their_names() {
@@ -126,7 +126,7 @@ mod tests {
             (&[(0, 0), (1, 1)], "map.v2.png", "map.v2.png"),
         ] {
             let maps = heads.iter().map(map).collect();
-            let maps = Maps { tokens: vec!["a".into()], layers: 4, heads: 4, maps, source: String::new() };
+            let maps = Maps { tokens: vec!["a".into()], layers: 4, heads: 4, maps, quantity: Quantity::Weight, source: String::new() };
             let file = MapFile::named(Path::new(out)).unwrap();
             assert_eq!(file.path_of(&maps), Path::new(expected));
         }

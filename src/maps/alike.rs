@@ -43,6 +43,7 @@ fn distance(a: &HeadMap, b: &HeadMap) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps::Quantity;
 
     #[test]
     fn distance_is_the_share_of_a_row_that_lies_elsewhere() {
@@ -60,7 +61,7 @@ mod tests {
             map(2, [1.0, 0.0, 0.0, 0.9, 0.1, 0.0, 0.5, 0.5, 0.0], true),
             map(3, [1.0, 0.0, 0.0, 0.9, 0.1, 0.0, 0.5, 0.5, 0.0], false),
         ];
-        let maps = Maps { tokens: Vec::new(), layers: 1, heads: 4, maps, source: String::new() };
+        let maps = Maps { tokens: Vec::new(), layers: 1, heads: 4, maps, quantity: Quantity::Weight, source: String::new() };
         let pairs = pairs_by_distance(&maps);
         // The first row has no choice; a head with a mask is not compared with one without.
         let expected = [(0, 2, 0.3), (1, 2, 0.95), (0, 1, 1.0)];

@@ -1,6 +1,18 @@
 //! What a map is: the attention weights of one head over one text, and the maps of one model.
 
-/// The attention weights of one head over one text.
+/// What the numbers of a map are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Quantity {
+    /// Attention weights.
+    #[default]
+    Weight,
+    /// Weights less other weights: above 0 where there is more than in what they are compared with.
+    Difference,
+    /// The derivative of the loss by each weight, nats: below 0 where more weight would lower the loss.
+    Gradient,
+}
+
+/// The attention weights of one head over one text, or another number for each of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadMap {
     pub layer: usize,
@@ -9,7 +21,7 @@ pub struct HeadMap {
     pub queries: usize,
     /// Tk, the columns.
     pub keys: usize,
-    /// Row-major `[Tq, Tk]`; 0 where masked.
+    /// Row-major `[Tq, Tk]`; 0 where masked. Of what kind, [`Maps::quantity`] says.
     pub weights: Vec<f32>,
     /// Whether a query sees no later key: key j is masked for query i iff `j > i + Tk - Tq` (bottom-right alignment).
     pub causal: bool,
@@ -25,9 +37,26 @@ pub struct Maps {
     pub heads: usize,
     /// By layer, then head; only those that were asked for.
     pub maps: Vec<HeadMap>,
+    pub quantity: Quantity,
     /// Where the weights come from, as a sentence ("rebuilt from query, key and log-sum-exp of the fused pass", "observed
     /// as 'weights' in line 12").
     pub source: String,
+}
+
+impl Quantity {
+    /// Whether the numbers have a sign that matters.
+    pub fn is_signed(self) -> bool {
+        self != Self::Weight
+    }
+
+    /// What the numbers are called, one and several.
+    pub fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::Weight => ["weight", "weights"],
+            Self::Difference => ["difference", "differences"],
+            Self::Gradient => ["gradient", "gradients"],
+        }
+    }
 }
 
 impl HeadMap {

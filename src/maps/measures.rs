@@ -207,6 +207,7 @@ fn entropy(map: &HeadMap) -> Option<Measure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps::Quantity;
     use crate::maps::{find, sentences};
 
     /// Repeats itself with a delimiter between, in pieces of different lengths.
@@ -229,7 +230,7 @@ mod tests {
     }
 
     fn maps(text: &str, maps: Vec<HeadMap>) -> Maps {
-        Maps { tokens: tokens(text), layers: 1, heads: maps.len(), maps, source: String::new() }
+        Maps { tokens: tokens(text), layers: 1, heads: maps.len(), maps, quantity: Quantity::Weight, source: String::new() }
     }
 
     /// One head for each pattern that keys can be chosen for.

@@ -3,9 +3,11 @@
 
 mod ablate;
 mod alike;
+mod difference;
 mod map;
 mod measures;
 mod outstanding;
+mod panel;
 mod patterns;
 pub mod picture;
 mod predictions;
@@ -15,9 +17,11 @@ mod weights;
 
 pub use ablate::{Ablation, AblationError, Ablations, Reading, ablate};
 pub use alike::{HeadPair, pairs_by_distance};
-pub use map::{HeadMap, Maps};
+pub use difference::{NothingInCommon, difference};
+pub use map::{HeadMap, Maps, Quantity};
 pub use measures::{FACTOR, HeadMeasures, LEAST_QUERIES, LEAST_WEIGHT, Measure, measure};
 pub use outstanding::outstanding;
+pub use panel::Panel;
 pub use patterns::{Pattern, Reference};
 pub use predictions::{Candidate, Following, NotFinite, Prediction, TextLoss, predictions, text_loss};
 pub use sentences::{Finding, find, sentences};

@@ -1,6 +1,6 @@
 //! The attention weights of a model's forward pass over one text.
 
-use super::map::{HeadMap, Maps};
+use super::map::{HeadMap, Maps, Quantity};
 use super::sources::{NoSource, Source, sources};
 use crate::graph::ops::AttentionSpec;
 use crate::graph::{EvaluationError, Graph, Value, evaluate};
@@ -143,6 +143,7 @@ pub async fn attention_maps(
         layers: config.layers,
         heads: config.heads,
         maps,
+        quantity: Quantity::Weight,
         source: described(&graph, &sources),
     })
 }

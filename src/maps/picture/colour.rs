@@ -6,6 +6,9 @@
 //! weights is seen by eyes that tell no hues apart, and on grey paper. The hue goes along, from blue-green to violet on
 //! light ground, from violet over green to yellow on dark, to help those that do.
 //!
+//! Numbers with a sign get two such ramps that meet at 0, in the ground of the picture: blue for what is less, red for what
+//! is more, hues that every common kind of colour vision tells apart. As far from 0 on either side is as light.
+//!
 //! What has no weight has no hue: a masked cell is grey and hatched, so that it cannot be taken for a weight of 0, which
 //! is the ramp's own end. A weight that is no number is orange, a hue that neither ramp has.
 
@@ -64,6 +67,18 @@ const ON_LIGHT: Ramp = Ramp {
 
 const ON_DARK: Ramp = Ramp { lightness: [0.20, 0.94], hue: [285.0, 100.0], chroma: |weight| 0.05 + 0.065 * weight };
 
+/// The hues of numbers below 0 and above it.
+const SIGNS: [f64; 2] = [255.0, 30.0];
+/// Lightness and chroma of numbers with a sign, by their distance from 0.
+const AWAY_ON_LIGHT: Away = Away { lightness: [0.975, 0.40], chroma: 0.14 };
+const AWAY_ON_DARK: Away = Away { lightness: [0.20, 0.78], chroma: 0.11 };
+
+struct Away {
+    lightness: [f64; 2],
+    /// The largest.
+    chroma: f64,
+}
+
 impl Theme {
     /// The colour of a weight from 0 to 1; what lies beyond is drawn as the nearer end.
     pub fn weight(self, weight: f64) -> Colour {
@@ -74,6 +89,15 @@ impl Theme {
         };
         let between = |[start, end]: [f64; 2]| start + (end - start) * weight;
         oklch(between(ramp.lightness), (ramp.chroma)(weight), between(ramp.hue))
+    }
+
+    /// The colour of a number from -1 to 1; what lies beyond is drawn as the nearer end.
+    pub fn signed(self, value: f64) -> Colour {
+        let away = match self {
+            Theme::Light => AWAY_ON_LIGHT,
+            Theme::Dark => AWAY_ON_DARK,
+        };
+        away.colour(value.clamp(-1.0, 1.0))
     }
 
     pub fn palette(self) -> Palette {
@@ -96,6 +120,21 @@ impl Theme {
                 not_a_number: oklch(0.7, 0.17, 55.0),
             },
         }
+    }
+}
+
+impl Away {
+    fn path(&self, value: f64) -> [f64; 3] {
+        let [start, end] = self.lightness;
+        let far = value.abs();
+        // Faster than the distance at first, so that a small number has a hue already.
+        let chroma = self.chroma * (std::f64::consts::FRAC_PI_2 * far).sin();
+        [start + (end - start) * far, chroma, SIGNS[usize::from(value > 0.0)]]
+    }
+
+    fn colour(&self, value: f64) -> Colour {
+        let [lightness, chroma, hue] = self.path(value);
+        oklch(lightness, chroma, hue)
     }
 }
 
@@ -211,6 +250,42 @@ mod tests {
                 let channels = linear(between(ramp.lightness), (ramp.chroma)(weight), between(ramp.hue));
                 assert!(channels.iter().all(|&channel| (-1e-6..=1.0).contains(&channel)), "{percent}: {channels:?}");
             }
+        }
+        for away in [AWAY_ON_LIGHT, AWAY_ON_DARK] {
+            for percent in -100..=100 {
+                let [lightness, chroma, hue] = away.path(f64::from(percent) / 100.0);
+                let channels = linear(lightness, chroma, hue);
+                assert!(channels.iter().all(|&channel| (-1e-6..=1.0).contains(&channel)), "{percent}: {channels:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn more_and_less_are_told_apart_by_all_eyes_and_are_as_light() {
+        let distance = |a: [f64; 3], b: [f64; 3]| a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
+        for (name, matrix) in &DEFICIENCIES {
+            for theme in THEMES {
+                for tenth in 1..=10 {
+                    let value = f64::from(tenth) / 10.0;
+                    let [less, none, more] = [-value, 0.0, value].map(|value| seen_by(matrix, theme.signed(value)));
+                    let apart = distance(less, more);
+                    assert!(apart > 0.1 * value.min(0.5), "{name}, {theme:?}: {value} and -{value} are {apart} apart");
+                    for side in [less, more] {
+                        let seen = (side[0] - none[0]).abs();
+                        assert!(seen > 0.04 * f64::from(tenth), "{name}, {theme:?}: {value} is {seen} from 0");
+                    }
+                }
+            }
+        }
+        for theme in THEMES {
+            let lightness = |value: f64| oklab(lines(theme.signed(value)))[0];
+            for tenth in 1..=10 {
+                let value = f64::from(tenth) / 10.0;
+                assert!((lightness(value) - lightness(-value)).abs() < 0.01, "{theme:?}: {value}");
+            }
+            assert_eq!((theme.signed(-7.0), theme.signed(7.0)), (theme.signed(-1.0), theme.signed(1.0)));
+            let masked = oklab(lines(theme.palette().masked));
+            assert!(distance(masked, oklab(lines(theme.signed(0.0)))) > 0.05, "{theme:?}: 0 looks masked");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! One unit is a pixel of SVG. All letters are of one width, [`ADVANCE`], so that what fits can be reckoned without a font.
 
-use super::cells::{Cell, Cells, Scale, beyond_the_scale};
+use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::label::{label, width};
 use super::tokens;
 use super::wrap::wrapped;
@@ -114,7 +114,8 @@ pub fn name(map: &HeadMap) -> String {
 impl Drawing {
     /// One map, with the labels of its tokens, its scale and `notes` underneath.
     pub fn of_head(maps: &Maps, map: &HeadMap, scale: Scale, notes: &[String]) -> Self {
-        let cells = Cells::of(map, scale, SIDE, SIDE);
+        let tone = Tone::of(maps, scale);
+        let cells = Cells::of(map, tone, SIDE, SIDE);
         let size = (SIDE / cells.rows.max(cells.columns).max(1)).clamp(1, LARGEST_CELL);
         let stride = (LINE - 2).div_ceil(size);
         let every = |count: usize, name: &dyn Fn(usize) -> String| -> Vec<(usize, String)> {
@@ -127,7 +128,7 @@ impl Drawing {
         let left = MARGIN + longest(&queries).max("query".len()) * ADVANCE + GAP;
         let whole = (left + cells.columns * size + LEGEND + MARGIN).max(LEAST_WIDTH);
         let mut page = Page::new(whole, name(map));
-        page.lines(&scale.to_string(), true);
+        page.lines(&tone.to_string(), true);
         page.y += LINE;
         page.shapes.push(Shape::Text(Text::line(left, page.y, "key: the token that is looked at").faint()));
         let top = page.y + GAP + longest(&keys) * ADVANCE + GAP;
@@ -142,14 +143,15 @@ impl Drawing {
         }
         let bottom = page.legend(left + cells.columns * size + 24, top, cells.rows * size, &cells.cells);
         page.y = bottom.max(top + cells.rows * size) + GAP;
-        let rule = cells.rule();
+        let rule = cells.rule(maps.quantity);
         page.shapes.push(Shape::Cells { x: left, y: top, size, cells });
-        page.foot(notes, [rule, beyond_the_scale([map], scale), Some(format!("weights {}", maps.source))]);
+        page.foot(notes, [rule, beyond_the_scale([map], tone), Some(format!("weights {}", maps.source))]);
         page.done()
     }
 
     /// All maps beside each other, a row of them a layer.
     pub fn of_all(maps: &Maps, scale: Scale, notes: &[String]) -> Self {
+        let tone = Tone::of(maps, scale);
         let mut rows: Vec<Vec<&HeadMap>> = Vec::new();
         for map in &maps.maps {
             match rows.last_mut() {
@@ -166,7 +168,7 @@ impl Drawing {
             _ => format!("{}, {}", counted(layers, "layer"), counted(maps.maps.len(), "head")),
         };
         let mut page = Page::new(whole, title);
-        page.lines(&scale.to_string(), true);
+        page.lines(&tone.to_string(), true);
         page.lines("rows are queries, columns keys", true);
         page.y += GAP;
         let top = page.y + LINE;
@@ -177,10 +179,10 @@ impl Drawing {
             let mut tallest = 0;
             for (at, map) in row.iter().enumerate() {
                 let x = MARGIN + at * (PANEL + MARGIN);
-                let cells = Cells::of(map, scale, PANEL, PANEL);
+                let cells = Cells::of(map, tone, PANEL, PANEL);
                 let size = (PANEL / cells.rows.max(cells.columns).max(1)).max(1);
                 tallest = tallest.max(cells.rows * size);
-                rule = rule.or_else(|| cells.rule());
+                rule = rule.or_else(|| cells.rule(maps.quantity));
                 all.extend(cells.cells.iter().copied());
                 page.shapes.push(Shape::Text(Text::line(x, page.y, name(map))));
                 page.shapes.push(Shape::Cells { x, y: page.y + GAP, size, cells });
@@ -198,7 +200,7 @@ impl Drawing {
             page.lines(&format!("{line}{more}"), false);
         }
         let source = Some(format!("weights {}", maps.source));
-        page.foot(notes, [rule, beyond_the_scale(&maps.maps, scale), source]);
+        page.foot(notes, [rule, beyond_the_scale(&maps.maps, tone), source]);
         page.done()
     }
 }

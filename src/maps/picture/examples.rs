@@ -1,6 +1,6 @@
 //! Maps for tests.
 
-use crate::maps::{HeadMap, Maps};
+use crate::maps::{HeadMap, Maps, Quantity};
 
 /// A map with these rows.
 pub fn of_rows(rows: &[&[f32]], causal: bool) -> HeadMap {
@@ -25,7 +25,7 @@ pub fn text(tokens: &[&str], mut maps: Vec<HeadMap>) -> Maps {
         map.head = head;
     }
     let tokens = tokens.iter().map(|token| token.to_string()).collect();
-    Maps { tokens, layers: 1, heads: maps.len(), maps, source: "made for a test".into() }
+    Maps { tokens, layers: 1, heads: maps.len(), maps, quantity: Quantity::Weight, source: "made for a test".into() }
 }
 
 /// Tokens that a careless writer would let out of their place.

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::cells::{Cell, Cells, Scale, beyond_the_scale};
+use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::colour::{Palette, Theme};
 use super::drawing::name;
 use super::json::measured;
@@ -37,7 +37,7 @@ pub fn html(maps: &Maps, measures: &[HeadMeasures], notes: &[String], scale: Sca
         maps.maps.iter().map(|map| (0..map.queries).map(|query| visible(map, query)).sum::<usize>()).sum();
     let bits = if count <= FINE { 16 } else { 8 };
     let first = outstanding(measures).unwrap_or(0);
-    let entries: Vec<Value> = maps.maps.iter().map(|map| entry(map, measures, bits)).collect();
+    let entries: Vec<Value> = maps.maps.iter().map(|map| entry(map, measures, bits, maps)).collect();
     let patterns: Vec<Value> = Pattern::ALL
         .into_iter()
         .filter(|&pattern| measures.iter().any(|head| head.of(pattern).is_some()))
@@ -48,9 +48,9 @@ pub fn html(maps: &Maps, measures: &[HeadMeasures], notes: &[String], scale: Sca
         "tokens": maps.tokens.iter().map(|token| label_within(token, LONGEST)).collect::<Vec<_>>(),
         "spaced": maps.tokens.iter().any(|token| token.chars().nth(1).is_some()),
         "source": format!("weights {}", maps.source),
-        "beyond": beyond_the_scale(&maps.maps, Scale::Fixed),
+        "beyond": beyond_the_scale(&maps.maps, Tone::of(maps, Scale::Fixed)),
         "scale": match scale { Scale::Fixed => "fixed", Scale::Row => "row" },
-        "scales": { "fixed": Scale::Fixed.to_string(), "row": Scale::Row.to_string() },
+        "scales": { "fixed": Tone::of(maps, Scale::Fixed).to_string(), "row": Tone::of(maps, Scale::Row).to_string() },
         "bits": bits,
         "first": first,
         "notes": notes,
@@ -124,7 +124,7 @@ fn encoded(map: &HeadMap, bits: u32) -> Vec<u8> {
     bytes
 }
 
-fn entry(map: &HeadMap, measures: &[HeadMeasures], bits: u32) -> Value {
+fn entry(map: &HeadMap, measures: &[HeadMeasures], bits: u32, maps: &Maps) -> Value {
     let &HeadMap { layer, head, queries, keys, causal, .. } = map;
     let (low, high) = range(map);
     // Half a step of the code, where steps are widest.
@@ -133,17 +133,18 @@ fn entry(map: &HeadMap, measures: &[HeadMeasures], bits: u32) -> Value {
     json!({
         "layer": layer, "head": head, "queries": queries, "keys": keys, "causal": causal, "low": low, "high": high,
         "precision": precision, "measures": own.map_or_else(Map::new, measured),
-        "fixed": thumbnail(map, Scale::Fixed), "row": thumbnail(map, Scale::Row),
+        "fixed": thumbnail(map, Tone::of(maps, Scale::Fixed)), "row": thumbnail(map, Tone::of(maps, Scale::Row)),
     })
 }
 
 /// A byte a cell: weights from 0 to 253, NaN 254, masked 255.
-fn thumbnail(map: &HeadMap, scale: Scale) -> Value {
-    let cells = Cells::of(map, scale, THUMBNAIL, THUMBNAIL);
+fn thumbnail(map: &HeadMap, tone: Tone) -> Value {
+    let cells = Cells::of(map, tone, THUMBNAIL, THUMBNAIL);
     let code = |cell: &Cell| match *cell {
         Cell::Masked => 255,
         Cell::NotANumber => 254,
         Cell::Weight(weight) => (weight.clamp(0.0, 1.0) * 253.0).round() as u8,
+        Cell::Signed(number) => ((number.clamp(-1.0, 1.0) + 1.0) * 126.5).round() as u8,
     };
     let mut text = String::new();
     STANDARD.encode_string(cells.cells.iter().map(code).collect::<Vec<u8>>(), &mut text);

@@ -25,7 +25,7 @@ mod examples;
 
 #[cfg(feature = "cli")]
 pub use self::png::png;
-pub use cells::{Cell, Cells, Scale};
+pub use cells::{Cell, Cells, Scale, Tone};
 pub use colour::{Colour, Palette, Theme};
 pub use drawing::{Anchor, Drawing, Shape, Text, name};
 pub use html::html;

@@ -113,6 +113,7 @@ fn colour(cell: Cell, theme: Theme, palette: &Palette, diagonal: usize) -> Colou
         Cell::Masked => palette.masked,
         Cell::NotANumber => palette.not_a_number,
         Cell::Weight(weight) => theme.weight(f64::from(weight)),
+        Cell::Signed(number) => theme.signed(f64::from(number)),
     }
 }
 

@@ -80,6 +80,7 @@ fn push_cells(body: &mut String, (x, y): (usize, usize), size: usize, cells: &Ce
         Cell::Masked => STEPS + 1,
         Cell::NotANumber => STEPS + 2,
         Cell::Weight(weight) => (weight.clamp(0.0, 1.0) * STEPS as f32).round() as usize,
+        Cell::Signed(_) => 0,
     };
     let gap = gap_of(size);
     let mut paths = vec![String::new(); STEPS + 3];

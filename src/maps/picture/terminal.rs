@@ -1,12 +1,12 @@
 //! A map in a terminal.
 
-use super::cells::{Cell, Cells, Scale, beyond_the_scale};
+use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::colour::{Colour, Theme};
 use super::drawing::name;
 use super::label::width;
 use super::tokens;
 use super::wrap::wrapped;
-use crate::maps::{HeadMap, Maps};
+use crate::maps::{HeadMap, Maps, Quantity};
 
 /// What a terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,8 @@ pub fn terminal(maps: &Maps, map: &HeadMap, scale: Scale, room: Room) -> String 
     let margin = queries.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
     let fits = columns.saturating_sub(margin).max(1);
     let broad = if map.keys * 2 <= fits { 2 } else { 1 };
-    let cells = Cells::of(map, scale, usize::MAX, fits / broad);
+    let tone = Tone::of(maps, scale);
+    let cells = Cells::of(map, tone, usize::MAX, fits / broad);
     let pen = Pen { ink, theme, broad };
 
     let mut lines = vec![name(map)];
@@ -69,11 +70,23 @@ pub fn terminal(maps: &Maps, map: &HeadMap, scale: Scale, room: Room) -> String 
         let row = (0..cells.columns).map(|column| cells.at(row, column));
         lines.push(format!("{label}{gap}{}", pen.row(row)).trim_end().to_string());
     }
-    lines.push(pen.legend(&cells));
-    for fact in [Some(scale.to_string()), cells.rule(), beyond_the_scale([map], scale)].into_iter().flatten() {
+    lines.push(pen.legend(&cells, maps.quantity));
+    for fact in [Some(tone.to_string()), cells.rule(maps.quantity), beyond_the_scale([map], tone)].into_iter().flatten() {
         lines.extend(wrapped(&fact, columns));
     }
     lines.join("\n") + "\n"
+}
+
+/// A number from -1 to 1 without colour: its sign and its tenths, 9 for all beyond, or its sign alone where there is one
+/// column; `.` for what is nearer to 0 than half a tenth.
+fn signed(number: f32, broad: usize) -> String {
+    let tenths = (number.abs().min(1.0) * 10.0).round() as usize;
+    let sign = if number < 0.0 { '-' } else { '+' };
+    match (tenths, broad) {
+        (0, _) => ".".repeat(broad),
+        (_, 1) => sign.into(),
+        (tenths, _) => format!("{sign}{}", tenths.min(9)),
+    }
 }
 
 /// How cells are written.
@@ -90,12 +103,12 @@ impl Pen {
         let mut text = String::new();
         let mut set = String::new();
         for cell in cells {
-            let (colours, letter) = self.cell(cell);
+            let (colours, letters) = self.cell(cell);
             if colours != set {
                 text.push_str(&colours);
                 set = colours;
             }
-            text.extend(std::iter::repeat_n(letter, self.broad));
+            text.push_str(&letters);
         }
         if !set.is_empty() {
             text.push_str("\x1b[0m");
@@ -103,19 +116,22 @@ impl Pen {
         text
     }
 
-    /// The colours of a cell, as a terminal is told them, and the letter on them.
-    fn cell(&self, cell: Cell) -> (String, char) {
+    /// The colours of a cell, as a terminal is told them, and the letters on them.
+    fn cell(&self, cell: Cell) -> (String, String) {
         let palette = self.theme.palette();
+        let filled = |letter: char| String::from(letter).repeat(self.broad);
         match (self.ink, cell) {
-            (Ink::Plain, Cell::Masked) => (String::new(), ' '),
-            (Ink::Plain, Cell::NotANumber) => (String::new(), '?'),
+            (Ink::Plain, Cell::Masked) => (String::new(), filled(' ')),
+            (Ink::Plain, Cell::NotANumber) => (String::new(), filled('?')),
+            (Ink::Plain, Cell::Signed(number)) => (String::new(), signed(number, self.broad)),
             (Ink::Plain, Cell::Weight(weight)) => {
                 let ninth = (weight.clamp(0.0, 1.0) * PLAIN.len() as f32) as usize;
-                (String::new(), PLAIN[ninth.min(PLAIN.len() - 1)])
+                (String::new(), filled(PLAIN[ninth.min(PLAIN.len() - 1)]))
             }
-            (_, Cell::Masked) => (self.colours(palette.masked, Some(palette.hatch)), '╱'),
-            (_, Cell::NotANumber) => (self.colours(palette.not_a_number, Some(palette.ground)), '?'),
-            (_, Cell::Weight(weight)) => (self.colours(self.theme.weight(f64::from(weight)), None), ' '),
+            (_, Cell::Masked) => (self.colours(palette.masked, Some(palette.hatch)), filled('╱')),
+            (_, Cell::NotANumber) => (self.colours(palette.not_a_number, Some(palette.ground)), filled('?')),
+            (_, Cell::Weight(weight)) => (self.colours(self.theme.weight(f64::from(weight)), None), filled(' ')),
+            (_, Cell::Signed(number)) => (self.colours(self.theme.signed(f64::from(number)), None), filled(' ')),
         }
     }
 
@@ -127,8 +143,13 @@ impl Pen {
         one(48, ground) + &text.map_or_else(String::new, |text| one(38, text))
     }
 
-    fn legend(&self, cells: &Cells) -> String {
+    fn legend(&self, cells: &Cells, quantity: Quantity) -> String {
         let mut legend = match self.ink {
+            Ink::Plain if quantity.is_signed() && self.broad > 1 => "-9 to +9: tenths of the scale, . for none".into(),
+            Ink::Plain if quantity.is_signed() => "- less, + more, . neither".into(),
+            _ if quantity.is_signed() => {
+                format!("-1 {} +1", self.row((-4..=4i8).map(|quarter| Cell::Signed(f32::from(quarter) / 4.0))))
+            }
             Ink::Plain => format!("0 {} 1", PLAIN.iter().collect::<String>()),
             _ => format!("0 {} 1", self.row((0..=8).map(|eighth| Cell::Weight(eighth as f32 / 8.0)))),
         };
