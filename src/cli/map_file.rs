@@ -7,7 +7,7 @@ use anyhow::bail;
 use super::tensor_files::writable;
 use crate::atomic::write_file;
 use crate::maps::picture::{Drawing, Scale, Theme, html, json, png, svg, tensors};
-use crate::maps::{HeadMeasures, Maps};
+use crate::maps::{HeadMeasures, Maps, Panel};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -63,10 +63,12 @@ impl MapFile {
             [map] => Drawing::of_head(maps, map, scale, notes),
             _ => Drawing::of_all(maps, scale, notes),
         };
+        let one_panel =
+            || Panel { name: String::new(), about: String::new(), maps: maps.clone(), measured: measured.to_vec() };
         let bytes = match self.kind {
             Kind::Png => png(&drawing(), theme.unwrap_or(Theme::Light))?,
             Kind::Svg => svg(&drawing(), theme).into_bytes(),
-            Kind::Html => html(maps, measured, notes, scale).into_bytes(),
+            Kind::Html => html(&[one_panel()], notes, scale).into_bytes(),
             Kind::Json => json(maps, measured)?.into_bytes(),
             Kind::Safetensors => tensors(maps)?,
         };
@@ -126,7 +128,14 @@ mod tests {
             (&[(0, 0), (1, 1)], "map.v2.png", "map.v2.png"),
         ] {
             let maps = heads.iter().map(map).collect();
-            let maps = Maps { tokens: vec!["a".into()], layers: 4, heads: 4, maps, quantity: Quantity::Weight, source: String::new() };
+            let maps = Maps {
+                tokens: vec!["a".into()],
+                layers: 4,
+                heads: 4,
+                maps,
+                quantity: Quantity::Weight,
+                source: String::new(),
+            };
             let file = MapFile::named(Path::new(out)).unwrap();
             assert_eq!(file.path_of(&maps), Path::new(expected));
         }

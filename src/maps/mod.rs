@@ -17,7 +17,7 @@ mod weights;
 
 pub use ablate::{Ablation, AblationError, Ablations, Reading, ablate};
 pub use alike::{HeadPair, pairs_by_distance};
-pub use difference::{NothingInCommon, difference};
+pub use difference::{NothingInCommon, aligned, difference};
 pub use map::{HeadMap, Maps, Quantity};
 pub use measures::{FACTOR, HeadMeasures, LEAST_QUERIES, LEAST_WEIGHT, Measure, measure};
 pub use outstanding::outstanding;

@@ -5,12 +5,14 @@
 
 mod cells;
 mod colour;
+mod counterparts;
 mod drawing;
 mod font;
 mod html;
 mod json;
 pub mod label;
 mod markup;
+mod packed;
 #[cfg(feature = "cli")]
 mod png;
 mod raster;
