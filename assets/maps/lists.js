@@ -8,6 +8,18 @@ const bold = (text) => {
 
 // --- the cell
 
+// The number of every panel, where there are too many of them for a sentence.
+const tableOfNumbers = (cell) => {
+  const table = document.createElement('span');
+  table.className = 'values';
+  table.append(...panels.map((panel) => {
+    const line = document.createElement('span');
+    line.append(panel.name, ' ', bold(numberText(panel, numberAt(panel, cell))));
+    return line;
+  }));
+  return table;
+};
+
 const read = () => {
   const reading = element('reading');
   const { cell } = state;
@@ -20,16 +32,17 @@ const read = () => {
   // The tokens of the panel that the cell is one of.
   const { panel: of, query, key } = cell;
   const parts = ['query ', bold(queryToken(of, query)), ` (${query}) looks at key `, bold(keyToken(of, key)), ` (${key}): `];
-  panels.forEach((panel, at) => {
-    if (at > 0) parts.push(', ');
-    if (several) parts.push(`${panel.name} `);
-    parts.push(bold(numberText(panel, numberAt(panel, cell))));
-  });
+  if (labelled) {
+    panels.forEach((panel, at) => {
+      parts.push(at > 0 ? ', ' : '', several ? `${panel.name} ` : '', bold(numberText(panel, numberAt(panel, cell))));
+    });
+  } else parts.push(tableOfNumbers(cell));
   const value = numberAt(own, cell);
-  const whose = several ? `; in ${own.name} ` : ', ';
-  if (value === MASKED) parts.push(`${whose}the key is later than the query`);
+  const before = labelled ? (several ? '; ' : ', ') : '';
+  const whose = several ? `in ${own.name}: ` : '';
+  if (value === MASKED) parts.push(`${before}${whose}the key is later than the query`);
   else if (state.scale === 'row' && Number.isFinite(value)) {
-    parts.push(`${whose}${plainText(own, value / divisor(own, cellIn(own).query))} of the row's largest`);
+    parts.push(`${before}${whose}${plainText(own, value / divisor(own, cellIn(own).query))} of the row's largest`);
   }
   reading.replaceChildren(...parts);
 };

@@ -6,6 +6,7 @@ const look = () => {
   for (const { panel, caption, title } of views) {
     const head = panels.every((other) => headOf(other, state.map) === headOf(panel, state.map)) ? '' : `: ${headOf(panel, state.map)}`;
     title.textContent = `${panel.name}${head}`;
+    title.title = title.textContent;
     caption.className = panel === pointed() ? 'pointed' : '';
   }
   draw();
