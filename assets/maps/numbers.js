@@ -167,10 +167,14 @@ const headOf = (panel, at) => `layer ${panel.maps[at].layer}, head ${panel.maps[
 const named = (at) => [...new Set(panels.map((panel) => headOf(panel, at)))].join(' and ');
 const capital = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 
-// What is to be said of panels: once where it holds for all of them, else behind their names.
-const merged = (said) => {
+// What is to be said of panels: once where it holds for all of them, else behind the names of those that it holds for.
+const merged = (sentencesOf) => {
+  const said = panels.map(sentencesOf);
+  const common = [...new Set(said.flat())].filter((sentence) => said.every((own) => own.includes(sentence)));
   const names = new Map();
-  said.forEach(([panel, sentence]) => names.set(sentence, [...(names.get(sentence) ?? []), panel.name]));
-  return [...names].map(([sentence, those]) =>
-    (those.length === panels.length ? sentence : `${those.join(', ')}: ${sentence}`));
+  panels.forEach((panel, at) => {
+    const own = said[at].filter((sentence) => !common.includes(sentence)).join(', ');
+    if (own) names.set(own, [...(names.get(own) ?? []), panel.name]);
+  });
+  return [...common, ...[...names].map(([own, those]) => `${those.join(', ')}: ${own}`)];
 };

@@ -202,22 +202,21 @@ const drawView = (view) => {
   drawMarks(view, context);
 };
 
-const rules = () => {
-  const said = [];
-  for (const { panel, by } of views) {
-    const { quantities } = panel;
-    said.push([panel, panel.scales[state.scale]]);
-    if (by > 1) said.push([panel, `each dot shows the largest of ${by} x ${by} ${quantities}`]);
-    if (panel.beyond && state.scale === 'fixed') said.push([panel, panel.beyond]);
-    if (coarse(panel)) said.push([panel, `${quantities} in this page are exact to ${precisionText(panel)}`]);
-  }
-  return said;
+// By which rules the cells of a panel are coloured.
+const rulesOf = (panel) => {
+  const { by } = views[panels.indexOf(panel)];
+  const { quantities } = panel;
+  const rules = [panel.scales[state.scale]];
+  if (by > 1) rules.push(`each dot shows the largest of ${by} x ${by} ${quantities}`);
+  if (panel.beyond && state.scale === 'fixed') rules.push(panel.beyond);
+  if (coarse(panel)) rules.push(`${quantities} in this page are exact to ${precisionText(panel)}`);
+  return rules;
 };
 
 const draw = () => {
   layout();
   views.forEach(drawView);
-  element('rule').textContent = `${merged(rules()).join('; ')}.`;
+  element('rule').textContent = `${merged(rulesOf).join('; ')}.`;
 };
 
 const thumbnail = (target, panel, at) => {

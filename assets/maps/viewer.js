@@ -202,8 +202,7 @@ element('sort').addEventListener('change', grid);
 // --- the page
 
 const begin = () => {
-  element('source').textContent = merged(panels.map((panel) => [panel, panel.source]))
-    .map((sentence) => `${capital(sentence)}.`).join(' ');
+  element('source').textContent = merged((panel) => [panel.source]).map((sentence) => `${capital(sentence)}.`).join(' ');
   if (count === 0) return;
   const quantities = [...new Set(panels.map(({ quantity }) => quantity))];
   const around = element('panels');
