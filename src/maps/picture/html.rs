@@ -5,6 +5,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
@@ -176,20 +177,29 @@ fn patterns(panels: &[Panel]) -> Vec<Value> {
         .collect()
 }
 
-/// The bars of colours: one for all panels whose numbers have the same ticks.
-fn bars(panels: &[Panel]) -> Vec<Value> {
-    let mut bars: Vec<(Value, &'static str, bool, Vec<usize>)> = Vec::new();
+/// A bar of colours, and whose they are.
+#[derive(Serialize)]
+struct Bar {
+    ticks: Value,
+    /// One of the numbers.
+    called: &'static str,
+    signed: bool,
+    panels: Vec<usize>,
+}
+
+/// One for all panels whose numbers have the same ticks.
+fn bars(panels: &[Panel]) -> Vec<Bar> {
+    let mut bars: Vec<Bar> = Vec::new();
     for (at, panel) in panels.iter().enumerate() {
         let ticks = by_scale(|scale| Tone::of(&panel.maps, scale).ticks().into());
         let quantity = panel.maps.quantity;
         let [called, _] = quantity.names();
-        match bars.iter_mut().find(|(known, name, ..)| (&*known, *name) == (&ticks, called)) {
-            Some((.., places)) => places.push(at),
-            None => bars.push((ticks, called, quantity.is_signed(), vec![at])),
+        match bars.iter_mut().find(|bar| bar.ticks == ticks && bar.called == called) {
+            Some(bar) => bar.panels.push(at),
+            None => bars.push(Bar { ticks, called, signed: quantity.is_signed(), panels: vec![at] }),
         }
     }
-    let bar = |(ticks, called, signed, panels)| json!({ "ticks": ticks, "called": called, "signed": signed, "panels": panels });
-    bars.into_iter().map(bar).collect()
+    bars
 }
 
 fn described(panel: &Panel, text: Option<usize>, bits: u32, entries: Vec<Value>) -> Value {
