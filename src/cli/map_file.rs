@@ -7,7 +7,7 @@ use anyhow::bail;
 use super::tensor_files::writable;
 use crate::atomic::write_file;
 use crate::maps::picture::{Drawing, Scale, Theme, html, json, png, svg, tensors};
-use crate::maps::{HeadMeasures, Maps};
+use crate::maps::{HeadMap, Panel};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -54,24 +54,20 @@ impl MapFile {
     /// A place that cannot be written.
     pub fn write(
         &self,
-        maps: &Maps,
-        measured: &[HeadMeasures],
+        panels: &[Panel],
         notes: &[String],
         (scale, theme): (Scale, Option<Theme>),
     ) -> anyhow::Result<PathBuf> {
-        let drawing = || match &maps.maps[..] {
-            [map] => Drawing::of_head(maps, map, scale, notes),
-            _ => Drawing::of_all(maps, scale, notes),
-        };
+        let drawing = || Drawing::of(panels, scale, notes);
         let bytes = match self.kind {
             Kind::Png => png(&drawing(), theme.unwrap_or(Theme::Light))?,
             Kind::Svg => svg(&drawing(), theme).into_bytes(),
-            Kind::Html => html(maps, measured, notes, scale).into_bytes(),
-            Kind::Json => json(maps, measured)?.into_bytes(),
-            Kind::Safetensors => tensors(maps)?,
+            Kind::Html => html(&panels[0].maps, &panels[0].measured, notes, scale).into_bytes(),
+            Kind::Json => json(panels)?.into_bytes(),
+            Kind::Safetensors => tensors(panels)?,
         };
         let path = match self.kind {
-            Kind::Png | Kind::Svg => self.path_of(maps),
+            Kind::Png | Kind::Svg => self.path_of(panels),
             Kind::Html | Kind::Json | Kind::Safetensors => self.path.clone(),
         };
         let place = writable(&path, None)?;
@@ -79,20 +75,21 @@ impl MapFile {
         Ok(path)
     }
 
-    fn path_of(&self, maps: &Maps) -> PathBuf {
+    fn path_of(&self, panels: &[Panel]) -> PathBuf {
         let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
         let ending = self.path.extension().unwrap_or_default().to_string_lossy();
-        let common = |of: fn(&crate::maps::HeadMap) -> usize, all: usize| {
-            let first = maps.maps.first().map(of)?;
-            (all > 1 || maps.maps.len() == 1)
-                .then_some(first)
-                .filter(|&first| maps.maps.iter().all(|map| of(map) == first))
+        let all = || panels.iter().flat_map(|panel| &panel.maps.maps);
+        let common = |of: fn(&HeadMap) -> usize, of_model: fn(&Panel) -> usize| {
+            let first = all().next().map(of)?;
+            // That of a model with one layer goes without saying, unless it is that of one map.
+            let says = panels.iter().any(|panel| of_model(panel) > 1 || panel.maps.maps.len() == 1);
+            (says && all().all(|map| of(map) == first)).then_some(first)
         };
         let mut name = String::new();
-        if let Some(layer) = common(|map| map.layer, maps.layers) {
+        if let Some(layer) = common(|map| map.layer, |panel| panel.maps.layers) {
             name.push_str(&format!("-layer{layer}"));
         }
-        if let Some(head) = common(|map| map.head, maps.heads) {
+        if let Some(head) = common(|map| map.head, |panel| panel.maps.heads) {
             name.push_str(&format!("-head{head}"));
         }
         if stem.ends_with(&name) {
@@ -105,7 +102,7 @@ impl MapFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::{HeadMap, Quantity};
+    use crate::maps::{Maps, Quantity};
 
     #[test]
     fn pictures_say_layer_and_head_in_their_names() {
@@ -126,9 +123,17 @@ mod tests {
             (&[(0, 0), (1, 1)], "map.v2.png", "map.v2.png"),
         ] {
             let maps = heads.iter().map(map).collect();
-            let maps = Maps { tokens: vec!["a".into()], layers: 4, heads: 4, maps, quantity: Quantity::Weight, source: String::new() };
+            let maps = Maps {
+                tokens: vec!["a".into()],
+                layers: 4,
+                heads: 4,
+                maps,
+                quantity: Quantity::Weight,
+                source: String::new(),
+            };
             let file = MapFile::named(Path::new(out)).unwrap();
-            assert_eq!(file.path_of(&maps), Path::new(expected));
+            let panel = Panel { name: String::new(), about: String::new(), maps, measured: Vec::new() };
+            assert_eq!(file.path_of(&[panel.clone(), panel]), Path::new(expected));
         }
     }
 

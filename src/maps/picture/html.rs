@@ -204,7 +204,7 @@ mod tests {
     fn weights_are_kept_within_the_precision_that_the_page_states() {
         let map = of_rows(&[&[0.0, 1.0, 0.25], &[0.001, 0.5, 0.499], &[-0.5, 3.0, f32::NAN]], false);
         for bits in [16, 8] {
-            let entry = entry(&map, &[], bits);
+            let entry = entry(&map, &[], bits, &text(&[], vec![map.clone()]));
             let number = |name: &str| entry[name].as_f64().unwrap();
             let (low, high) = (number("low"), number("high"));
             assert_eq!((low, high), (-0.5, 3.0));
