@@ -45,9 +45,10 @@ pub struct Arguments {
     /// The same heads over the steps of a run that was trained with --keep-checkpoints
     #[arg(long, group = "beside")]
     steps: bool,
-    /// No map, but what setting a head's output to 0 does to the loss of the text and to the prediction behind it
+    /// No map, but what setting a head's output to 0 does to the loss of the text and to the prediction behind it; --out
+    /// takes a .json then
     #[arg(long, value_name = "L.H|all", value_parser = map_ablate::heads)]
-    #[arg(conflicts_with_all = ["layer", "head", "find", "refers", "beside", "out", "scale", "theme"])]
+    #[arg(conflicts_with_all = ["layer", "head", "find", "refers", "beside", "scale", "theme"])]
     ablate: Option<HeadChoice>,
     /// Where the picture or the weights go: .png, .svg, .html, .json or .safetensors
     #[arg(long, value_name = "FILE")]
@@ -72,6 +73,9 @@ const COLUMNS: usize = 120;
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let file = arguments.out.as_deref().map(MapFile::named).transpose()?;
+    if let (Some(file), Some(_)) = (&file, arguments.ablate) {
+        file.json_only("what --ablate measures")?;
+    }
     let view = match &arguments {
         Arguments { against: Some(text), .. } => View::Against(text),
         Arguments { compare: Some(path), .. } => View::Compare(path),
@@ -87,7 +91,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let run_on = gpu.map_or(RunOn::Cpu, RunOn::Gpu);
     if let Some(heads) = arguments.ablate {
         let (config, parameters) = (&model.checkpoint.config, model.checkpoint.tensors());
-        return map_ablate::run(config, &parameters, (&model.tokenizer, &tokens), heads, &run_on).await;
+        return map_ablate::run(config, &parameters, (&model.tokenizer, &tokens), heads, (file.as_ref(), &run_on))
+            .await;
     }
     let looking = Looking {
         choice: HeadChoice { layer: arguments.layer, head: arguments.head },

@@ -47,6 +47,26 @@ impl MapFile {
         Ok(Self { path: path.to_path_buf(), kind })
     }
 
+    /// Asks for JSON, where what is written has no picture.
+    ///
+    /// # Errors
+    /// Another kind of file.
+    pub fn json_only(&self, what: &str) -> anyhow::Result<()> {
+        match self.kind {
+            Kind::Json => Ok(()),
+            _ => bail!("--out {}: {what} is written as .json", self.path.display()),
+        }
+    }
+
+    /// Writes a JSON document, and gives the path.
+    ///
+    /// # Errors
+    /// A place that cannot be written.
+    pub fn write_json(&self, document: &str) -> anyhow::Result<&Path> {
+        write_file(&writable(&self.path, None)?, document.as_bytes())?;
+        Ok(&self.path)
+    }
+
     /// Writes maps, and gives the path that was written. A picture of one head has its layer and head in its name, those of
     /// one layer or of one head of several layers what they have in common.
     ///
