@@ -2,20 +2,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::anyhow;
-
 use super::device::{DeviceArgument, open};
 use super::map_file::MapFile;
-use super::model_text::tokenizer;
-use super::output::{say, warn};
-use super::sandbox::tracer;
+use super::map_model::{Looking, MapModel};
+use super::map_views::{Shown, View};
+use super::output::{put, warn};
 use super::{Outcome, environment, map_ablate};
-use crate::data::tokenizer::Tokenizer;
-use crate::maps::picture::{Room, Scale, Theme, name, terminal};
-use crate::maps::{
-    HeadChoice, HeadMeasures, Maps, Pattern, Reference, attention_maps, find, measure, outstanding, sentences,
-};
-use crate::model::checkpoint::{Checkpoint, resolve_model};
+use crate::maps::picture::{Room, Scale, Theme, terminal, title};
+use crate::maps::{HeadChoice, Panel, Pattern, first_row};
 use crate::tape::RunOn;
 
 #[derive(clap::Args)]
@@ -39,9 +33,22 @@ pub struct Arguments {
     /// For coreference: a token, what it refers to, and what it might refer to but does not; tokens or their positions
     #[arg(long, value_name = "QUERY:KEY[:OTHER]", allow_hyphen_values = true)]
     refers: Vec<String>,
-    /// No map, but what setting a head's output to 0 does to the loss of the text and to the prediction behind it
+    /// A second text, beside the first, and the weights of the second less those of the first
+    #[arg(long, value_name = "TEXT2", allow_hyphen_values = true, group = "beside")]
+    against: Option<String>,
+    /// A second model over the same text, and its weights less those of the first
+    #[arg(long, value_name = "DIR2", group = "beside")]
+    compare: Option<PathBuf>,
+    /// The gradient of the text's loss on the weights, beside them
+    #[arg(long, group = "beside")]
+    gradients: bool,
+    /// The same heads over the steps of a run that was trained with --keep-checkpoints
+    #[arg(long, group = "beside")]
+    steps: bool,
+    /// No map, but what setting a head's output to 0 does to the loss of the text and to the prediction behind it; --out
+    /// takes a .json then
     #[arg(long, value_name = "L.H|all", value_parser = map_ablate::heads)]
-    #[arg(conflicts_with_all = ["layer", "head", "find", "refers", "out", "scale", "theme"])]
+    #[arg(conflicts_with_all = ["layer", "head", "find", "refers", "beside", "scale", "theme"])]
     ablate: Option<HeadChoice>,
     /// Where the picture or the weights go: .png, .svg, .html, .json or .safetensors
     #[arg(long, value_name = "FILE")]
@@ -66,83 +73,65 @@ const COLUMNS: usize = 120;
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     let file = arguments.out.as_deref().map(MapFile::named).transpose()?;
-    let directory = resolve_model(&arguments.model)?;
-    let checkpoint = Checkpoint::read(&directory, &tracer())?;
-    let tokenizer = tokenizer(&directory, &checkpoint)?;
-    let tokens = tokenizer.encode(&arguments.text)?;
-    let config = &checkpoint.config;
-    let text = |id: u32| tokenizer.token(id).unwrap_or("\u{fffd}").to_string();
-    let references = references(&arguments.refers, &tokenizer, &tokens, text)?;
-
+    if let (Some(file), Some(_)) = (&file, arguments.ablate) {
+        file.json_only("what --ablate measures")?;
+    }
+    let view = match &arguments {
+        Arguments { against: Some(text), .. } => View::Against(text),
+        Arguments { compare: Some(path), .. } => View::Compare(path),
+        Arguments { gradients: true, .. } => View::Gradients,
+        Arguments { steps: true, .. } => View::Steps,
+        _ => View::Alone,
+    };
+    // What can be wrong with the files is said before a device is asked for.
+    let model = MapModel::open(&arguments.model)?;
+    let tokens = model.tokenizer.encode(&arguments.text)?;
     let (gpu, line) = open(&arguments.device.device).await?;
     warn(line);
     let run_on = gpu.map_or(RunOn::Cpu, RunOn::Gpu);
-    let parameters = checkpoint.tensors();
     if let Some(heads) = arguments.ablate {
-        return map_ablate::run(config, &parameters, (&tokenizer, &tokens), heads, &run_on).await;
+        let (config, parameters) = (&model.checkpoint.config, model.checkpoint.tensors());
+        return map_ablate::run(config, &parameters, (&model.tokenizer, &tokens), heads, (file.as_ref(), &run_on))
+            .await;
     }
-    let choice = HeadChoice { layer: arguments.layer, head: arguments.head };
-    let mut maps = attention_maps(config, &parameters, (&tokens, text), choice, &run_on).await?;
-    let mut measured = measure(&maps, &references);
-    let mut notes = sentences(&maps, &measured);
-    if let Some(pattern) = arguments.find {
-        let finding = find(pattern, &measured);
-        notes = vec![format!("{}: {}", pattern.name(), finding.sentence())];
-        let Some((layer, head)) = finding.best.filter(|_| finding.heads > 0).map(|(head, _)| (head.layer, head.head))
-        else {
-            notes.iter().for_each(say);
-            return Ok(Outcome::Fine);
-        };
-        maps.maps.retain(|map| (map.layer, map.head) == (layer, head));
-        measured.retain(|own| (own.layer, own.head) == (layer, head));
-    }
-    show(&arguments, file, &maps, &measured, &notes)
-}
-
-/// What coreference is measured on: the pairs that were given, or those of a built-in story.
-fn references(
-    given: &[String],
-    tokenizer: &Tokenizer,
-    tokens: &[u32],
-    text: impl Fn(u32) -> String,
-) -> anyhow::Result<Vec<Reference>> {
-    if given.is_empty() {
-        return Ok(Reference::of_stories(tokenizer, tokens));
-    }
-    let texts: Vec<String> = tokens.iter().map(|&id| text(id)).collect();
-    given.iter().map(|pair| Reference::parse(pair, &texts).map_err(|fault| anyhow!("--refers: {fault}"))).collect()
+    let looking = Looking {
+        choice: HeadChoice { layer: arguments.layer, head: arguments.head },
+        refers: &arguments.refers,
+        find: arguments.find,
+        run_on,
+    };
+    let shown = view.look(&looking, &model, (&arguments.model, &arguments.text)).await?;
+    show(&arguments, file, &shown)
 }
 
 /// Writes the file, or draws a map on the terminal; the sentences are printed either way.
-fn show(
-    arguments: &Arguments,
-    file: Option<MapFile>,
-    maps: &Maps,
-    measured: &[HeadMeasures],
-    notes: &[String],
-) -> anyhow::Result<Outcome> {
+fn show(arguments: &Arguments, file: Option<MapFile>, Shown { panels, notes }: &Shown) -> anyhow::Result<Outcome> {
+    let mut printed = Vec::new();
     let written = match file {
-        Some(file) => Some(file.write(maps, measured, notes, (arguments.scale, arguments.theme))?),
+        _ if panels.is_empty() => None,
+        Some(file) => Some(file.write(panels, notes, (arguments.scale, arguments.theme))?),
         None => {
             let columns = terminal_size::terminal_size().map_or(COLUMNS, |(width, _)| width.0.into());
             let theme = arguments.theme.unwrap_or(Theme::Dark);
             let room = Room { columns, ink: environment::ink(), theme };
-            if let Some(map) = outstanding(measured).and_then(|place| maps.maps.get(place)) {
-                say(terminal(maps, map, arguments.scale, room));
-            }
+            printed.extend(first_row(panels).map(|row| terminal(panels, row, arguments.scale, room)));
             None
         }
     };
-    notes.iter().for_each(say);
-    if let Some(path) = written {
-        say(format_args!("{} written to {}", described(maps), path.display()));
-    }
+    printed.extend(notes.iter().cloned());
+    printed.extend(written.map(|path| format!("{} written to {}", described(panels), path.display())));
+    put(printed.join("\n"))?;
     Ok(Outcome::Fine)
 }
 
-fn described(maps: &Maps) -> String {
-    match &maps.maps[..] {
-        [map] => name(map),
-        maps => format!("{} heads", maps.len()),
+fn described(panels: &[Panel]) -> String {
+    let heads = panels.first().map_or(0, |panel| panel.maps.maps.len());
+    let heads = match heads {
+        1 => title(panels, 0),
+        heads => format!("{heads} heads"),
+    };
+    match panels {
+        [_] => heads,
+        panels => format!("{heads} in {} panels", panels.len()),
     }
 }

@@ -1,13 +1,16 @@
 //! `headlight map --ablate`: what zeroing a head does to the loss of a text and to the prediction behind it.
 
-use std::fmt::Write as _;
-use std::io::Write;
+use std::fmt::Write;
+
+use serde::Serialize;
 
 use super::Outcome;
 use super::columns::columns;
+use super::map_file::MapFile;
 use super::model_text::token_label;
+use super::output::put;
 use crate::data::tokenizer::Tokenizer;
-use crate::maps::{Ablation, Ablations, HeadChoice, Reading, ablate};
+use crate::maps::{Ablation, Ablations, Candidate, HeadChoice, Reading, ablate};
 use crate::model::GptConfig;
 use crate::tape::{RunOn, Tensor};
 
@@ -26,16 +29,26 @@ pub fn heads(text: &str) -> Result<HeadChoice, String> {
     }
 }
 
-/// Prints a row for the model as it is and for the model without each of the chosen heads.
+/// Prints a row for the model as it is and for the model without each of the chosen heads, and writes the file where one
+/// is wanted.
+///
+/// # Errors
+/// One line that says why nothing is ablated, or what cannot be written.
 pub async fn run(
     config: &GptConfig,
     parameters: &[Tensor],
     (tokenizer, tokens): (&Tokenizer, &[u32]),
     choice: HeadChoice,
-    run_on: &RunOn,
+    (file, run_on): (Option<&MapFile>, &RunOn),
 ) -> anyhow::Result<Outcome> {
     let found = ablate(config, parameters, tokens, choice, run_on).await?;
-    std::io::stdout().write_all(table(tokenizer, &found).as_bytes())?;
+    let mut printed = table(tokenizer, &found);
+    if let Some(file) = file {
+        let path = file.write_json(&serde_json::to_string_pretty(&report(tokenizer, tokens, &found))?)?;
+        // Writing to a string cannot fail.
+        let _ = write!(printed, "written to {}", path.display());
+    }
+    put(printed.trim_end())?;
     Ok(Outcome::Fine)
 }
 
@@ -75,16 +88,77 @@ fn table(tokenizer: &Tokenizer, found: &Ablations) -> String {
     printed
 }
 
+/// The table as JSON, with every number in full.
+#[derive(Serialize)]
+struct Report<'a> {
+    tokens: Vec<Option<&'a str>>,
+    whole: Whole<'a>,
+    heads: Vec<Without<'a>>,
+}
+
+/// What a model makes of the text; the mean loss is `null` where one token predicts nothing.
+#[derive(Serialize)]
+struct Whole<'a> {
+    loss_mean: Option<f64>,
+    next: Option<Next<'a>>,
+}
+
+/// The most likely token behind the text; its text is `null` where the tokenizer has none for its id.
+#[derive(Serialize)]
+struct Next<'a> {
+    id: u32,
+    token: Option<&'a str>,
+    probability: f64,
+}
+
+#[derive(Serialize)]
+struct Without<'a> {
+    layer: usize,
+    head: usize,
+    #[serde(flatten)]
+    reading: Whole<'a>,
+    loss_rise: Option<f64>,
+    /// Of the token that the whole model takes for the most likely one.
+    probability_of_whole_next: Option<f64>,
+    moved: f64,
+}
+
+fn report<'a>(tokenizer: &'a Tokenizer, tokens: &[u32], found: &Ablations) -> Report<'a> {
+    let next = |Candidate { token, probability }| Next { id: token, token: tokenizer.token(token), probability };
+    let whole = |reading: &Reading| Whole {
+        loss_mean: reading.loss().map(|loss| loss.mean()),
+        next: reading.next_token().map(next),
+    };
+    let without = |without: &Ablation| Without {
+        layer: without.layer,
+        head: without.head,
+        reading: whole(&without.reading),
+        loss_rise: found.loss_rise(without),
+        probability_of_whole_next: found.whole.next_token().map(|next| found.next_probability(next.token, without)[1]),
+        moved: found.moved(without),
+    };
+    Report {
+        tokens: tokens.iter().map(|&id| tokenizer.token(id)).collect(),
+        whole: whole(&found.whole),
+        heads: found.heads.iter().map(without).collect(),
+    }
+}
+
+/// A rise of less than this, nats a token, is told of no head.
+const LEAST_RISE: f64 = 0.001;
+
 /// Which head the text needs most.
 fn sentence(found: &Ablations) -> Option<String> {
     let rises = found.heads.iter().filter_map(|without| Some((without, found.loss_rise(without)?)));
     let (most, rise): (&Ablation, f64) = rises.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-    Some(match rise > 0.0 {
+    Some(match rise >= LEAST_RISE {
         true => format!(
             "the text needs layer {} head {} most: without it the loss rises by {rise:.4} nats a token",
             most.layer, most.head
         ),
-        false => "the text needs none of these heads: without each of them the loss is no higher".into(),
+        false => format!(
+            "the text needs none of these heads: without any one of them the loss rises by less than {LEAST_RISE} nats a token"
+        ),
     })
 }
 

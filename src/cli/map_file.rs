@@ -7,7 +7,7 @@ use anyhow::bail;
 use super::tensor_files::writable;
 use crate::atomic::write_file;
 use crate::maps::picture::{Drawing, Scale, Theme, html, json, png, svg, tensors};
-use crate::maps::{HeadMeasures, Maps, Panel};
+use crate::maps::{HeadMap, Panel};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -47,6 +47,26 @@ impl MapFile {
         Ok(Self { path: path.to_path_buf(), kind })
     }
 
+    /// Asks for JSON, where what is written has no picture.
+    ///
+    /// # Errors
+    /// Another kind of file.
+    pub fn json_only(&self, what: &str) -> anyhow::Result<()> {
+        match self.kind {
+            Kind::Json => Ok(()),
+            _ => bail!("--out {}: {what} is written as .json", self.path.display()),
+        }
+    }
+
+    /// Writes a JSON document, and gives the path.
+    ///
+    /// # Errors
+    /// A place that cannot be written.
+    pub fn write_json(&self, document: &str) -> anyhow::Result<&Path> {
+        write_file(&writable(&self.path, None)?, document.as_bytes())?;
+        Ok(&self.path)
+    }
+
     /// Writes maps, and gives the path that was written. A picture of one head has its layer and head in its name, those of
     /// one layer or of one head of several layers what they have in common.
     ///
@@ -54,26 +74,20 @@ impl MapFile {
     /// A place that cannot be written.
     pub fn write(
         &self,
-        maps: &Maps,
-        measured: &[HeadMeasures],
+        panels: &[Panel],
         notes: &[String],
         (scale, theme): (Scale, Option<Theme>),
     ) -> anyhow::Result<PathBuf> {
-        let drawing = || match &maps.maps[..] {
-            [map] => Drawing::of_head(maps, map, scale, notes),
-            _ => Drawing::of_all(maps, scale, notes),
-        };
-        let one_panel =
-            || Panel { name: String::new(), about: String::new(), maps: maps.clone(), measured: measured.to_vec() };
+        let drawing = || Drawing::of(panels, scale, notes);
         let bytes = match self.kind {
             Kind::Png => png(&drawing(), theme.unwrap_or(Theme::Light))?,
             Kind::Svg => svg(&drawing(), theme).into_bytes(),
-            Kind::Html => html(&[one_panel()], notes, scale).into_bytes(),
-            Kind::Json => json(maps, measured)?.into_bytes(),
-            Kind::Safetensors => tensors(maps)?,
+            Kind::Html => html(panels, notes, scale).into_bytes(),
+            Kind::Json => json(panels)?.into_bytes(),
+            Kind::Safetensors => tensors(panels)?,
         };
         let path = match self.kind {
-            Kind::Png | Kind::Svg => self.path_of(maps),
+            Kind::Png | Kind::Svg => self.path_of(panels),
             Kind::Html | Kind::Json | Kind::Safetensors => self.path.clone(),
         };
         let place = writable(&path, None)?;
@@ -81,20 +95,21 @@ impl MapFile {
         Ok(path)
     }
 
-    fn path_of(&self, maps: &Maps) -> PathBuf {
+    fn path_of(&self, panels: &[Panel]) -> PathBuf {
         let stem = self.path.file_stem().unwrap_or_default().to_string_lossy();
         let ending = self.path.extension().unwrap_or_default().to_string_lossy();
-        let common = |of: fn(&crate::maps::HeadMap) -> usize, all: usize| {
-            let first = maps.maps.first().map(of)?;
-            (all > 1 || maps.maps.len() == 1)
-                .then_some(first)
-                .filter(|&first| maps.maps.iter().all(|map| of(map) == first))
+        let all = || panels.iter().flat_map(|panel| &panel.maps.maps);
+        let common = |of: fn(&HeadMap) -> usize, of_model: fn(&Panel) -> usize| {
+            let first = all().next().map(of)?;
+            // That of a model with one layer goes without saying, unless it is that of one map.
+            let says = panels.iter().any(|panel| of_model(panel) > 1 || panel.maps.maps.len() == 1);
+            (says && all().all(|map| of(map) == first)).then_some(first)
         };
         let mut name = String::new();
-        if let Some(layer) = common(|map| map.layer, maps.layers) {
+        if let Some(layer) = common(|map| map.layer, |panel| panel.maps.layers) {
             name.push_str(&format!("-layer{layer}"));
         }
-        if let Some(head) = common(|map| map.head, maps.heads) {
+        if let Some(head) = common(|map| map.head, |panel| panel.maps.heads) {
             name.push_str(&format!("-head{head}"));
         }
         if stem.ends_with(&name) {
@@ -107,7 +122,7 @@ impl MapFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::{HeadMap, Quantity};
+    use crate::maps::{Maps, Quantity};
 
     #[test]
     fn pictures_say_layer_and_head_in_their_names() {
@@ -137,7 +152,8 @@ mod tests {
                 source: String::new(),
             };
             let file = MapFile::named(Path::new(out)).unwrap();
-            assert_eq!(file.path_of(&maps), Path::new(expected));
+            let panel = Panel { name: String::new(), about: String::new(), maps, measured: Vec::new() };
+            assert_eq!(file.path_of(&[panel.clone(), panel]), Path::new(expected));
         }
     }
 

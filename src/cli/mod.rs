@@ -28,6 +28,8 @@ mod logits;
 mod map;
 mod map_ablate;
 mod map_file;
+mod map_model;
+mod map_views;
 mod memory;
 mod memory_ledger;
 mod memory_limit;

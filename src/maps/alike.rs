@@ -61,7 +61,8 @@ mod tests {
             map(2, [1.0, 0.0, 0.0, 0.9, 0.1, 0.0, 0.5, 0.5, 0.0], true),
             map(3, [1.0, 0.0, 0.0, 0.9, 0.1, 0.0, 0.5, 0.5, 0.0], false),
         ];
-        let maps = Maps { tokens: Vec::new(), layers: 1, heads: 4, maps, quantity: Quantity::Weight, source: String::new() };
+        let maps =
+            Maps { tokens: Vec::new(), layers: 1, heads: 4, maps, quantity: Quantity::Weight, source: String::new() };
         let pairs = pairs_by_distance(&maps);
         // The first row has no choice; a head with a mask is not compared with one without.
         let expected = [(0, 2, 0.3), (1, 2, 0.95), (0, 1, 1.0)];

@@ -70,3 +70,59 @@ fn less((first, one): (&Maps, &HeadMap), (second, other): (&Maps, &HeadMap), ali
         causal: one.causal && other.causal,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::picture::examples::{causal, of_rows, text};
+
+    fn tokens(text: &str) -> Vec<String> {
+        text.chars().map(String::from).collect()
+    }
+
+    #[test]
+    fn tokens_stand_for_each_other_by_place_or_where_texts_of_other_lengths_agree() {
+        for (first, second, expected) in [
+            ("", "", &[][..]),
+            ("abc", "xyz", &[(0, 0), (1, 1), (2, 2)]),
+            ("abc", "abxc", &[(0, 0), (1, 1), (2, 3)]),
+            ("abxyc", "abc", &[(0, 0), (1, 1), (4, 2)]),
+            ("aa", "aaa", &[(0, 0), (1, 1)]),
+            ("aaa", "aa", &[(0, 0), (1, 1)]),
+            ("abc", "zbc.", &[]),
+            ("abc", "zzbc", &[(1, 2), (2, 3)]),
+            ("a", "", &[]),
+        ] {
+            assert_eq!(aligned(&tokens(first), &tokens(second)), expected, "{first} and {second}");
+        }
+    }
+
+    #[test]
+    fn a_difference_is_the_second_less_the_first_where_both_have_the_tokens() {
+        let first =
+            text(&["a", "b", "c"], vec![of_rows(&[&[1.0, 0.0, 0.0], &[0.5, 0.5, 0.0], &[0.25, 0.25, 0.5]], true)]);
+        let rows: [&[f32]; 4] =
+            [&[1.0, 0.0, 0.0, 0.0], &[0.25, 0.75, 0.0, 0.0], &[0.5, 0.25, 0.25, 0.0], &[0.125, 0.125, 0.5, 0.25]];
+        let second = text(&["a", "b", "x", "c"], vec![of_rows(&rows, true)]);
+        let less = difference(&first, &second).unwrap();
+        assert_eq!((less.quantity, less.tokens), (Quantity::Difference, tokens("abc")));
+        assert_eq!(less.maps[0].weights, [0.0, 0.0, 0.0, -0.25, 0.25, 0.0, -0.125, -0.125, -0.25]);
+        assert!(less.maps[0].causal && less.maps[0].is_masked(0, 1) && !less.maps[0].is_masked(2, 2));
+        // Where only one has a mask nothing is masked.
+        let open = text(&["a", "B", "c"], vec![of_rows(&[&[0.5, 0.25, 0.25][..]; 3], false)]);
+        let less = difference(&first, &open).unwrap();
+        assert_eq!(less.tokens, ["a", "b|B", "c"]);
+        assert_eq!(less.maps[0].weight(0, 2), 0.25);
+        assert!(!less.maps[0].causal);
+        assert!(difference(&first, &text(&["x"], vec![causal(1, 1)])).is_err());
+    }
+
+    #[test]
+    fn maps_of_the_last_tokens_alone_are_aligned_at_their_ends() {
+        let first = text(&["a", "b", "c"], vec![of_rows(&[&[0.5, 0.25, 0.25]], true)]);
+        let second = text(&["a", "b", "c"], vec![of_rows(&[&[0.0, 1.0, 0.0], &[0.25, 0.25, 0.5]], true)]);
+        let less = difference(&first, &second).unwrap();
+        assert_eq!((less.maps[0].queries, less.maps[0].keys), (1, 3));
+        assert_eq!(less.maps[0].weights, [-0.25, 0.0, 0.25]);
+    }
+}

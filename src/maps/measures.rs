@@ -230,7 +230,14 @@ mod tests {
     }
 
     fn maps(text: &str, maps: Vec<HeadMap>) -> Maps {
-        Maps { tokens: tokens(text), layers: 1, heads: maps.len(), maps, quantity: Quantity::Weight, source: String::new() }
+        Maps {
+            tokens: tokens(text),
+            layers: 1,
+            heads: maps.len(),
+            maps,
+            quantity: Quantity::Weight,
+            source: String::new(),
+        }
     }
 
     /// One head for each pattern that keys can be chosen for.

@@ -18,6 +18,6 @@ pub struct Panel {
 impl Panel {
     /// The name as part of a tensor's name.
     pub fn key(&self) -> String {
-        self.name.replace(' ', "")
+        self.name.replace(' ', "_")
     }
 }

@@ -3,9 +3,10 @@
 use super::map::{HeadMap, Maps, Quantity};
 use super::sources::{NoSource, Source, sources};
 use crate::graph::ops::AttentionSpec;
-use crate::graph::{EvaluationError, Graph, Value, evaluate};
+use crate::graph::{EvaluationError, Graph, GraphError, Value, evaluate};
 use crate::model::GptConfig;
-use crate::model::gpt::{BuildError, build};
+use crate::model::gpt::{BuildError, Gpt, build};
+use crate::model::trace::next_tokens;
 use crate::tape::{RunOn, Tensor, stray_id};
 
 /// Which heads are wanted; `None` stands for all. Counted from 0.
@@ -46,6 +47,10 @@ pub enum MapError {
     Build(#[from] BuildError),
     #[error("no map, because {0}")]
     Evaluation(#[from] EvaluationError),
+    #[error("no gradients, because {0}")]
+    Differentiation(#[from] GraphError),
+    #[error("no gradients, because one token predicts nothing: give a longer text")]
+    NoLoss,
     #[error("no map, because the text has {found} tokens, and the model reads 1 to {context}")]
     Length { found: usize, context: usize },
     #[error("no map, because token {index} is {found}: ids of this model are below {vocabulary}")]
@@ -59,10 +64,10 @@ pub enum MapError {
     )]
     NoWeights { layer: usize, file: String, products: usize },
     #[error(
-        "no map, because the weight of query {query} and key {key} in layer {layer}, head {head} is {value}: the model \
+        "no map, because the {what} of query {query} and key {key} in layer {layer}, head {head} is {value}: the model \
          is damaged, or its training diverged"
     )]
-    NotFinite { layer: usize, head: usize, query: usize, key: usize, value: f32 },
+    NotFinite { what: &'static str, layer: usize, head: usize, query: usize, key: usize, value: f32 },
     #[error(
         "no map, because {maps} maps of {tokens} tokens take {bytes} bytes, of which {MAP_BYTES} are allowed: choose a \
          layer, a head, or a shorter text"
@@ -87,65 +92,129 @@ pub async fn attention_maps(
     choice: HeadChoice,
     on: &RunOn,
 ) -> Result<Maps, MapError> {
-    let (length, context, vocabulary) = (tokens.len(), config.context_length, config.vocabulary_size);
-    if length == 0 || length > context {
-        return Err(MapError::Length { found: length, context });
+    let traced = Traced::new(config, tokens, choice)?;
+    let roots = traced.sources.iter().flat_map(|(_, source)| source.roots(&traced.graph));
+    let results = traced.run(parameters, tokens, roots.collect(), on).await?;
+    traced.maps(config, tokens.iter().map(|&id| text(id)).collect(), &results)
+}
+
+/// A model's graph over a text, and where the weights of the chosen heads are in it.
+pub(super) struct Traced {
+    pub gpt: Gpt,
+    /// With attention fused where that leaves the weights to be had.
+    pub graph: Graph,
+    /// By layer.
+    pub sources: Vec<(usize, Source)>,
+    heads: Vec<usize>,
+    length: usize,
+}
+
+/// The values that a graph was asked for.
+pub(super) struct Results {
+    /// Sorted.
+    values: Vec<Value>,
+    tensors: Vec<Tensor>,
+}
+
+impl Results {
+    pub fn get(&self, value: Value) -> Option<&Tensor> {
+        self.values.binary_search(&value).ok().and_then(|at| self.tensors.get(at))
     }
-    if let Some((index, found)) = stray_id(tokens, vocabulary, false) {
-        return Err(MapError::Id { index, found, vocabulary });
-    }
-    let [layers, heads] = choice.within(config.layers, config.heads)?;
-    let count = layers.len().saturating_mul(heads.len());
-    let bytes = [length, length, 4].iter().fold(count as u64, |bytes, &size| bytes.saturating_mul(size as u64));
-    if bytes > MAP_BYTES {
-        return Err(MapError::TooLarge { maps: count, tokens: length, bytes });
+}
+
+impl Traced {
+    /// # Errors
+    /// A text, a layer or a head that the model does not have, an attention that shows no weights.
+    pub fn new(config: &GptConfig, tokens: &[u32], choice: HeadChoice) -> Result<Self, MapError> {
+        let (length, context, vocabulary) = (tokens.len(), config.context_length, config.vocabulary_size);
+        if length == 0 || length > context {
+            return Err(MapError::Length { found: length, context });
+        }
+        if let Some((index, found)) = stray_id(tokens, vocabulary, false) {
+            return Err(MapError::Id { index, found, vocabulary });
+        }
+        let [layers, heads] = choice.within(config.layers, config.heads)?;
+        let count = layers.len().saturating_mul(heads.len());
+        let bytes = [length, length, 4].iter().fold(count as u64, |bytes, &size| bytes.saturating_mul(size as u64));
+        if bytes > MAP_BYTES {
+            return Err(MapError::TooLarge { maps: count, tokens: length, bytes });
+        }
+        let gpt = build(config, 1, length)?;
+        let found = sources(&gpt, &layers, (config.heads, length));
+        let (graph, sources) = found.map_err(|NoSource { layer, products }| MapError::NoWeights {
+            layer,
+            file: config.attention_file(),
+            products,
+        })?;
+        Ok(Self { gpt, graph, sources, heads, length })
     }
 
-    let gpt = build(config, 1, length)?;
-    let (graph, sources) = sources(&gpt, &layers, (config.heads, length)).map_err(|NoSource { layer, products }| {
-        MapError::NoWeights { layer, file: config.attention_file(), products }
-    })?;
-    let mut roots: Vec<Value> = sources.iter().flat_map(|(_, source)| source.roots(&graph)).collect();
-    roots.sort_unstable();
-    // Queries that are their own keys are one value.
-    roots.dedup();
-    let ids = Tensor::words([1, length], tokens.to_vec());
-    let mut inputs: Vec<(Value, &Tensor)> = gpt.parameters.iter().copied().zip(parameters).collect();
-    inputs.push((gpt.tokens, &ids));
-    let computed = evaluate(&graph, &inputs, &roots, on).await?;
-    let result = |value: Value| roots.binary_search(&value).ok().and_then(|at| computed.get(at));
+    /// Computes `wanted`, in whose order and number nothing lies. Each token's target is the next one; the last has none.
+    pub async fn run(
+        &self,
+        parameters: &[Tensor],
+        tokens: &[u32],
+        wanted: Vec<Value>,
+        on: &RunOn,
+    ) -> Result<Results, EvaluationError> {
+        let mut values = wanted;
+        values.sort_unstable();
+        // Queries that are their own keys are one value.
+        values.dedup();
+        let ids = Tensor::words([1, self.length], tokens.to_vec());
+        let targets = Tensor::words([self.length], next_tokens(tokens, self.length));
+        let mut inputs: Vec<(Value, &Tensor)> = self.gpt.parameters.iter().copied().zip(parameters).collect();
+        inputs.extend([(self.gpt.tokens, &ids), (self.gpt.targets, &targets)]);
+        let tensors = evaluate(&self.graph, &inputs, &values, on).await?;
+        Ok(Results { values, tensors })
+    }
 
-    let mut maps = Vec::with_capacity(count);
-    for (layer, source) in &sources {
-        let tensors: Vec<&Tensor> = source.roots(&graph).into_iter().filter_map(result).collect();
-        for &head in &heads {
-            let (weights, causal) = match (source, &tensors[..]) {
-                (Source::Fused { spec, .. }, &[query, key, statistics]) => {
-                    (rebuilt(spec, query, key, statistics, head), spec.causal)
-                }
-                (_, tensors) => {
-                    let all = tensors.first().map_or(&[][..], |tensor| tensor.values());
-                    let own = all.iter().skip(head * length * length).take(length * length);
-                    let weights: Vec<f32> = own.map(|&weight| weight as f32).collect();
-                    let causal = is_lower_triangle(&weights, length);
-                    (weights, causal)
-                }
-            };
-            if let Some(at) = weights.iter().position(|weight| !weight.is_finite()) {
-                let (query, key, value) = (at / length, at % length, weights[at]);
-                return Err(MapError::NotFinite { layer: *layer, head, query, key, value });
+    /// The weights of the chosen heads.
+    ///
+    /// # Errors
+    /// One that is not finite.
+    pub fn maps(&self, config: &GptConfig, tokens: Vec<String>, results: &Results) -> Result<Maps, MapError> {
+        let length = self.length;
+        let mut maps = Vec::with_capacity(self.sources.len() * self.heads.len());
+        for (layer, source) in &self.sources {
+            let tensors: Vec<&Tensor> =
+                source.roots(&self.graph).into_iter().filter_map(|value| results.get(value)).collect();
+            for &head in &self.heads {
+                let (weights, causal) = match (source, &tensors[..]) {
+                    (Source::Fused { spec, .. }, &[query, key, statistics]) => {
+                        (rebuilt(spec, query, key, statistics, head), spec.causal)
+                    }
+                    (_, tensors) => {
+                        let weights = tensors.first().map_or_else(Vec::new, |tensor| matrix(tensor, head, length));
+                        let causal = is_lower_triangle(&weights, length);
+                        (weights, causal)
+                    }
+                };
+                let map = HeadMap { layer: *layer, head, queries: length, keys: length, weights, causal };
+                maps.push(finite(map, "weight")?);
             }
-            maps.push(HeadMap { layer: *layer, head, queries: length, keys: length, weights, causal });
+        }
+        let (layers, heads) = (config.layers, config.heads);
+        let source = described(&self.graph, &self.sources);
+        Ok(Maps { tokens, layers, heads, maps, quantity: Quantity::Weight, source })
+    }
+}
+
+/// The matrix `[T, T]` of a head.
+pub(super) fn matrix(tensor: &Tensor, head: usize, length: usize) -> Vec<f32> {
+    let own = tensor.values().iter().skip(head * length * length).take(length * length);
+    own.map(|&number| number as f32).collect()
+}
+
+/// The map, unless one of its numbers is no number.
+pub(super) fn finite(map: HeadMap, what: &'static str) -> Result<HeadMap, MapError> {
+    let HeadMap { layer, head, keys, .. } = map;
+    match map.weights.iter().position(|number| !number.is_finite()) {
+        None => Ok(map),
+        Some(at) => {
+            Err(MapError::NotFinite { what, layer, head, query: at / keys, key: at % keys, value: map.weights[at] })
         }
     }
-    Ok(Maps {
-        tokens: tokens.iter().map(|&id| text(id)).collect(),
-        layers: config.layers,
-        heads: config.heads,
-        maps,
-        quantity: Quantity::Weight,
-        source: described(&graph, &sources),
-    })
 }
 
 /// The weights `[Tq, Tk]` of a head of fused attention: `exp(scale * query . key - largest) / sum` where visible. Query is
@@ -208,38 +277,13 @@ fn described(graph: &Graph, sources: &[(usize, Source)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::graph::TensorType;
     use crate::graph::ops::{attention, causal_mask, input, matmul, scale, softmax, transpose};
-    use crate::model::trace::{TraceRequest, next_tokens, trace};
-    use crate::model::{EditedAttention, Initialisation, QueryKeyInit};
-    use crate::script::{BUGS, GALLERY, Script, TraceHere};
+    use crate::maps::toy::{CONTEXT, SCORES, model, model_of, script, text};
+    use crate::model::trace::{TraceRequest, trace};
+    use crate::script::{BUGS, GALLERY};
     use crate::tape::normal;
-
-    const CONTEXT: usize = 40;
-
-    /// A model whose weights make its attention choose.
-    fn model_of(config: GptConfig, script: Option<Script>) -> (GptConfig, Vec<Tensor>) {
-        let edited = script.map(|script| Arc::new(EditedAttention::new(script, Arc::new(TraceHere), &config).unwrap()));
-        let config = config.with_attention(edited).unwrap();
-        let initialisation = Initialisation { query_key: QueryKeyInit::Unit, seed: 5, ..Initialisation::default() };
-        let values = initialisation.values(&config).into_iter();
-        let tensor =
-            |shape: Vec<usize>, values: Vec<f32>| Tensor::real(shape, values.into_iter().map(f64::from).collect());
-        let parameters = config.parameters().into_iter().zip(values);
-        let parameters = parameters.map(|(parameter, values)| tensor(parameter.shape, values)).collect();
-        (config, parameters)
-    }
-
-    fn model(heads: usize, width: usize, script: Option<Script>) -> (GptConfig, Vec<Tensor>) {
-        model_of(GptConfig::new(11, CONTEXT, 2, heads, width).unwrap(), script)
-    }
-
-    fn text(length: usize) -> Vec<u32> {
-        (0..length).map(|i| (i * i % 11) as u32).collect()
-    }
 
     fn maps(
         (config, parameters): &(GptConfig, Vec<Tensor>),
@@ -317,15 +361,6 @@ mod tests {
             assert!(found.source.starts_with(&observed) || found.source.starts_with("rebuilt"), "{}", found.source);
         }
     }
-
-    /// A function of the tests.
-    fn script(body: &str) -> Script {
-        let head =
-            "def attention(x, q, k, v, ops, cfg):\n    q, k, v = [ops.split_heads(t, cfg.heads) for t in (q, k, v)]\n";
-        Script { file: "mine.star".into(), source: format!("{head}{body}") }
-    }
-
-    const SCORES: &str = "    s = ops.causal_mask(ops.bmm(q, k, transpose_b=True) / math.sqrt(cfg.d_head))\n";
 
     #[test]
     fn weights_that_nobody_observes_are_found_by_what_they_multiply() {

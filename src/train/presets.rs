@@ -20,6 +20,8 @@ pub enum Preset {
     Tiny,
     /// Attention that finds what a sentence is about: the coreference corpus, words as tokens
     Heads,
+    /// Attention that copies what came before: the induction corpus, 2 layers, 64 wide, 3000 steps
+    Induction,
     /// nanoGPT's recipe for a laptop: 4 layers, 128 wide, context 64, 2000 steps
     Nano,
     /// nanoGPT's recipe for a GPU: 6 layers, 384 wide, context 256, 5000 steps
@@ -27,13 +29,14 @@ pub enum Preset {
 }
 
 impl Preset {
-    pub const ALL: [Self; 4] = [Self::Tiny, Self::Heads, Self::Nano, Self::Baby];
+    pub const ALL: [Self; 5] = [Self::Tiny, Self::Heads, Self::Induction, Self::Nano, Self::Baby];
 
     /// The name that flags and files use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tiny => "tiny",
             Self::Heads => "heads",
+            Self::Induction => "induction",
             Self::Nano => "nano",
             Self::Baby => "baby",
         }
@@ -76,6 +79,23 @@ impl Preset {
                 minimum_learning_rate: 4e-4,
                 evaluation_batches: 20,
                 sample_length: 63,
+                ..nano_named(self)
+            },
+            // Two heads in two layers have to find each other, and as for `tiny` it is the first weights that let them. The
+            // rate stays high, since nothing can be told of when they will.
+            Self::Induction => Settings {
+                data: vec!["builtin:induction".into()],
+                layers: 2,
+                width: 64,
+                context_length: 48,
+                batch: 32,
+                steps: 3000,
+                learning_rate: 4e-3,
+                minimum_learning_rate: 1e-3,
+                query_key_init: QueryKeyInit::Unit,
+                position_init: PositionInit::Sinusoidal,
+                evaluation_batches: 20,
+                sample_length: 96,
                 ..nano_named(self)
             },
             Self::Nano => nano_named(self),

@@ -80,6 +80,30 @@ fn one_head_is_a_row_of_its_own() {
 }
 
 #[test]
+fn the_table_is_written_as_json_with_every_number_in_full() {
+    let room = Room::new();
+    let printed = ablate(&room, "cpu", &["--ablate", "all", "--out", "without.json"]).fine();
+    assert!(printed.ends_with("written to without.json\n"), "{printed}");
+    let report: serde_json::Value = serde_json::from_str(&room.text("without.json")).unwrap();
+    assert_eq!(report["tokens"][1], "a");
+    let whole = report["whole"]["loss_mean"].as_f64().unwrap();
+    let rows = losses(&printed);
+    assert!((whole - rows[0].1).abs() < 1e-4, "{printed}");
+    let heads = report["heads"].as_array().unwrap();
+    assert_eq!(heads.len(), 4);
+    for (head, (name, loss)) in heads.iter().zip(&rows[1..]) {
+        assert_eq!(&format!("{}.{}", head["layer"], head["head"]), name);
+        let mean = head["loss_mean"].as_f64().unwrap();
+        assert!((mean - loss).abs() < 1e-4, "{name}: {head}");
+        assert_eq!(head["loss_rise"].as_f64().unwrap(), mean - whole);
+        for share in ["moved", "probability_of_whole_next"] {
+            assert!((0.0..=1.0).contains(&head[share].as_f64().unwrap()), "{name}: {head}");
+        }
+        assert!(head["next"]["token"].is_string() && head["next"]["probability"].as_f64().unwrap() > 0.0, "{head}");
+    }
+}
+
+#[test]
 fn heads_that_are_not_there_and_flags_of_pictures_are_refused() {
     let room = Room::new();
     for (more, expected) in [
@@ -87,7 +111,8 @@ fn heads_that_are_not_there_and_flags_of_pictures_are_refused() {
         (&["--ablate", "0.2"], "no head is ablated, because there is no head 2: the model has 2, counted from 0"),
         (&["--ablate", "1"], "a layer and a head are needed, counted from 0, as in 1.3; or all"),
         (&["--ablate", "all", "--layer", "0"], "'--ablate <L.H|all>' cannot be used with '--layer <L>'"),
-        (&["--ablate", "all", "--out", "map.png"], "'--ablate <L.H|all>' cannot be used with '--out <FILE>'"),
+        (&["--ablate", "all", "--out", "map.png"], "--out map.png: what --ablate measures is written as .json"),
+        (&["--ablate", "all", "--steps"], "'--ablate <L.H|all>' cannot be used with '--steps'"),
     ] {
         let ended = ablate(&room, "cpu", more);
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{more:?}");

@@ -1,6 +1,6 @@
 //! `headlight map`: pictures of attention maps, and what stands out in them.
 
-use crate::room::{Ended, Room, trained};
+use crate::room::{Ended, NAMES, Room, TOY, trained};
 
 fn map(room: &Room, more: &[&str]) -> Ended {
     let model = trained().to_str().unwrap();
@@ -96,4 +96,145 @@ fn what_cannot_be_shown_is_named() {
     }
     let ended = map(&room, &["--text", "Bal", "--find", "nothing"]);
     assert!(ended.stderr.contains("there is no such kind; there are previous, sink"), "{}", ended.stderr);
+}
+
+/// A run of six steps that keeps a model of every second one.
+fn kept_run(room: &Room) -> String {
+    room.run(&format!("train {TOY} {NAMES} --keep-checkpoints 2 --out run")).fine();
+    room.path("run").to_str().unwrap().to_string()
+}
+
+fn json(room: &Room, name: &str) -> serde_json::Value {
+    serde_json::from_str(&room.text(name)).unwrap()
+}
+
+/// The numbers of a map in a JSON file, 0 where masked.
+fn numbers(panel: &serde_json::Value) -> Vec<f64> {
+    let rows = panel["maps"][0]["weights"].as_array().unwrap().iter();
+    rows.flat_map(|row| row.as_array().unwrap()).map(|cell| cell.as_f64().unwrap_or(0.0)).collect()
+}
+
+#[test]
+fn two_texts_stand_beside_each_other_with_what_is_more_in_the_second() {
+    let room = Room::new();
+    let shown = map(&room, &["--text", "Balesdo", "--against", "Baresdo"]).fine();
+    let captions: Vec<&str> = shown.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(captions, ["first", "second", "difference"], "{shown}");
+    assert!(shown.contains("l|r ") && shown.contains("tenths of the scale"), "{shown}");
+    assert!(shown.contains("fixed scale: differences from -1 to 1\n"), "{shown}");
+    map(&room, &["--text", "Balesdo", "--against", "Baresdo", "--out", "two.json"]).fine();
+    map(&room, &["--text", "Balesdo", "--out", "first.json"]).fine();
+    map(&room, &["--text", "Baresdo", "--out", "second.json"]).fine();
+    let two = json(&room, "two.json");
+    let [first, second, difference] = [0, 1, 2].map(|at| numbers(&two["panels"][at]));
+    assert_eq!(first, numbers(&json(&room, "first.json")));
+    assert_eq!(second, numbers(&json(&room, "second.json")));
+    assert_eq!(two["panels"][1]["about"], "Baresdo");
+    assert_eq!(two["panels"][2]["quantity"], "difference");
+    for ((first, second), difference) in first.iter().zip(&second).zip(difference) {
+        assert!((second - first - difference).abs() < 1e-6);
+    }
+    // Of texts of other lengths the tokens at both ends are compared, and none where there are none.
+    let said = map(&room, &["--text", "Balesdo", "--against", "Balsdo", "--out", "two.safetensors"]).fine();
+    assert!(said.ends_with("layer 0, head 0 in 3 panels written to two.safetensors\n"), "{said}");
+    assert_eq!(room.read_tensors("two.safetensors")["difference.attn.0.0"].shape, [6, 6]);
+    let said = map(&room, &["--text", "Bal", "--against", "esdo", "--out", "none.svg"]).fine();
+    assert!(said.contains("no difference is shown: the texts have different lengths and no token in common"), "{said}");
+    assert!(said.contains("in 2 panels"), "{said}");
+}
+
+#[test]
+fn two_models_stand_beside_each_other_with_the_heads_that_both_have() {
+    let room = Room::new();
+    let model = trained().to_str().unwrap();
+    let said = map(&room, &["--text", "Balesdo", "--compare", model]).fine();
+    assert!(said.contains("the head looks the same in both: 0.0000 of a row's weight lies elsewhere"), "{said}");
+    let wide = TOY.replace("--layers 1 --heads 1", "--layers 2 --heads 2");
+    room.run(&format!("train {wide} {NAMES} --out wide")).fine();
+    let said = map(&room, &["--text", "Balesdo", "--compare", "wide", "--out", "two.png"]).fine();
+    let note =
+        "only heads that both models have are shown: first has 1 layers of 1 heads, second 2 layers of 2 heads\n";
+    assert!(said.contains(note), "{said}");
+    assert!(said.ends_with("layer 0, head 0 in 3 panels written to two-layer0-head0.png\n"), "{said}");
+    let ended = map(&room, &["--text", "Balesdo", "--layer", "1", "--compare", "wide"]);
+    assert!(ended.error().contains("there is no layer 1: the model has 1"), "{}", ended.stderr);
+    let ended = map(&room, &["--text", "Balesdo", "--compare", "nowhere"]);
+    assert!(ended.error().starts_with("nowhere is no model"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_gradient_of_the_loss_stands_beside_the_weights() {
+    let room = Room::new();
+    let said = map(&room, &["--text", "Balesdo", "--gradients", "--out", "all.json"]).fine();
+    assert!(said.contains("it would fall fastest with more weight of layer 0 head 0 from "), "{said}");
+    assert!(said.contains(" of 6 rows ("), "{said}");
+    let model = trained().to_str().unwrap();
+    let logits = ["--text", "Balesdo", "--format", "json", "--model", model];
+    let logits: serde_json::Value =
+        serde_json::from_str(&room.run_with("logits --device cpu", &logits).fine()).unwrap();
+    let loss = format!("the loss of the text is {:.4} nats a token", logits["loss_mean"].as_f64().unwrap());
+    assert!(said.contains(&loss), "{loss}: {said}");
+    let all = json(&room, "all.json");
+    let [weights, on_weights, on_scores] = [0, 1, 2].map(|at| numbers(&all["panels"][at]));
+    assert_eq!(all["panels"][2]["name"], "score gradient");
+    for ((weights, on_weights), on_scores) in weights.chunks(7).zip(on_weights.chunks(7)).zip(on_scores.chunks(7)) {
+        let mean: f64 = weights.iter().zip(on_weights).map(|(weight, gradient)| weight * gradient).sum();
+        for ((weight, gradient), score) in weights.iter().zip(on_weights).zip(on_scores) {
+            assert!((weight * (gradient - mean) - score).abs() < 1e-7);
+        }
+    }
+    let ended = map(&room, &["--text", "B", "--gradients"]);
+    assert_eq!(ended.error(), "no gradients, because one token predicts nothing: give a longer text");
+}
+
+#[test]
+fn the_steps_of_a_run_are_small_multiples() {
+    let room = Room::new();
+    let run = kept_run(&room);
+    let steps = |more: &[&str]| {
+        room.run_with("map --device cpu --steps --text Balesdo --model", &[&[run.as_str()], more].concat())
+    };
+    let shown = steps(&[]).fine();
+    let captions: Vec<&str> = shown.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(captions, ["step", "0", "step", "2", "step", "4", "step", "6"], "{shown}");
+    steps(&["--out", "steps.safetensors"]).fine();
+    let tensors = room.read_tensors("steps.safetensors");
+    let last = ["--text", "Balesdo", "--out", "last.safetensors"];
+    room.run_with("map --device cpu --model run/steps/6", &last).fine();
+    let whole = room.read_tensors("last.safetensors");
+    assert_eq!(tensors["step_6.attn.0.0"].values(), whole["attn.0.0"].values());
+    assert_ne!(tensors["step_0.attn.0.0"].values(), whole["attn.0.0"].values());
+    assert_eq!(tensors.len(), 4);
+    let ended = map(&room, &["--text", "Balesdo", "--steps"]);
+    assert!(
+        ended.error().contains("keeps no models of its steps: train with --keep-checkpoints EVERY"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn one_thing_is_set_beside_a_map_at_a_time() {
+    let room = Room::new();
+    for more in [
+        &["--against", "Bal", "--steps"][..],
+        &["--compare", ".", "--gradients"],
+        &["--gradients", "--steps"],
+        &["--ablate", "all", "--steps"],
+        &["--ablate", "0.0", "--against", "Bal"],
+    ] {
+        let ended = map(&room, &[&["--text", "Bal"], more].concat());
+        assert_eq!(ended.code, Some(2), "{more:?}");
+        assert!(ended.stderr.contains("cannot be used with"), "{more:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_pair_of_tokens_need_be_in_one_of_two_texts_alone() {
+    let room = Room::new();
+    let said =
+        map(&room, &["--text", "Balesdo", "--against", "Balesda", "--refers", "o:l", "--find", "coreference"]).fine();
+    assert!(said.contains("coreference, second: none found: it is not known what refers to what"), "{said}");
+    let ended = map(&room, &["--text", "Balesdo", "--against", "Balesda", "--refers", "z:l"]);
+    assert!(ended.error().starts_with("--refers: 'z' is neither one of"), "{}", ended.stderr);
 }

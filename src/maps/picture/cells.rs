@@ -31,7 +31,7 @@ impl fmt::Display for Tone {
             (Scale::Fixed, Quantity::Weight) => write!(formatter, "fixed scale: {several} from 0 to 1"),
             (Scale::Fixed, Quantity::Difference) => write!(formatter, "fixed scale: {several} from -1 to 1"),
             (Scale::Fixed, Quantity::Gradient) => {
-                write!(formatter, "one scale for all {several} here: {0:.3e} is the largest", self.bound)
+                write!(formatter, "scale of {several}: -{0:.3e} to {0:.3e}, the largest here", self.bound)
             }
             (Scale::Row, _) => write!(formatter, "scale by row: each {one} is divided by the largest of its row"),
         }
@@ -69,7 +69,7 @@ impl Tone {
         match (self.quantity, self.scale) {
             (Quantity::Weight, _) => ["1", "0.75", "0.5", "0.25", "0"].map(String::from).into(),
             (Quantity::Gradient, Scale::Fixed) => {
-                [1.0, 0.0, -1.0].map(|end: f32| if end == 0.0 { "0".into() } else { format!("{:+.0e}", end * self.bound) }).into()
+                vec![format!("{:+.1e}", self.bound), "0".into(), format!("{:+.1e}", -self.bound)]
             }
             _ => ["+1", "+0.5", "0", "-0.5", "-1"].map(String::from).into(),
         }
@@ -240,7 +240,10 @@ mod tests {
     fn what_has_a_sign_is_scaled_by_what_is_furthest_from_0_and_keeps_its_sign() {
         let signed = |quantity| Maps {
             quantity,
-            ..text(&["a", "b"], vec![of_rows(&[&[0.125, 0.0], &[-0.5, 0.25]], true), of_rows(&[&[0.0; 2], &[0.0; 2]], true)])
+            ..text(
+                &["a", "b"],
+                vec![of_rows(&[&[0.125, 0.0], &[-0.5, 0.25]], true), of_rows(&[&[0.0; 2], &[0.0; 2]], true)],
+            )
         };
         for (quantity, scale, expected) in [
             (Quantity::Difference, Scale::Fixed, [0.125, -0.5, 0.25]),
@@ -253,7 +256,9 @@ mod tests {
             let cells = Cells::of(&maps.maps[0], tone, 2, 2);
             let [first, second, third] = expected.map(Cell::Signed);
             assert_eq!(cells.cells, [first, Cell::Masked, second, third], "{quantity:?}, {scale:?}");
-            assert_eq!(Cells::of(&maps.maps[0], tone, 1, 1).cells, [second], "{quantity:?}, {scale:?}");
+            // Of two that are as far from 0, the first.
+            let furthest = if scale == Scale::Row { first } else { second };
+            assert_eq!(Cells::of(&maps.maps[0], tone, 1, 1).cells, [furthest], "{quantity:?}, {scale:?}");
             assert_eq!(Cells::of(&maps.maps[1], tone, 1, 1).cells, [Cell::Signed(0.0)]);
             assert_eq!(beyond_the_scale(&maps.maps, tone), None);
             assert!(tone.to_string().contains("scale"), "{tone}");

@@ -34,12 +34,8 @@ pub fn counterparts(panels: &[Panel]) -> Option<Vec<Vec<Option<usize>>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::picture::examples::{causal, text};
-    use crate::maps::{Maps, difference};
-
-    fn panel(maps: Maps) -> Panel {
-        Panel { name: String::new(), about: String::new(), maps, measured: Vec::new() }
-    }
+    use crate::maps::difference;
+    use crate::maps::picture::examples::{alone, causal, text};
 
     /// The panels of two texts, with what the second has less the first.
     fn compared(texts: [&str; 2]) -> Vec<Panel> {
@@ -48,7 +44,7 @@ mod tests {
             text(&tokens, vec![causal(tokens.len(), tokens.len())])
         });
         let less = difference(&maps[0], &maps[1]).ok();
-        maps.into_iter().chain(less).map(panel).collect()
+        maps.iter().chain(&less).map(alone).collect()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Maps for tests.
 
-use crate::maps::{HeadMap, Maps, Quantity};
+use crate::maps::{HeadMap, Maps, Panel, Quantity};
 
 /// A map with these rows.
 pub fn of_rows(rows: &[&[f32]], causal: bool) -> HeadMap {
@@ -26,6 +26,11 @@ pub fn text(tokens: &[&str], mut maps: Vec<HeadMap>) -> Maps {
     }
     let tokens = tokens.iter().map(|token| token.to_string()).collect();
     Maps { tokens, layers: 1, heads: maps.len(), maps, quantity: Quantity::Weight, source: "made for a test".into() }
+}
+
+/// Maps that nothing stands beside.
+pub fn alone(maps: &Maps) -> Panel {
+    Panel { name: String::new(), about: String::new(), maps: maps.clone(), measured: Vec::new() }
 }
 
 /// Tokens that a careless writer would let out of their place.

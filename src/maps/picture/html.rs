@@ -16,7 +16,7 @@ use super::json::measured;
 use super::label::{label, label_within};
 use super::markup::{escaped, inert_json};
 use super::packed::{Packing, visible};
-use crate::maps::{HeadMap, Maps, Panel, Pattern, Quantity, outstanding};
+use crate::maps::{HeadMap, Maps, Panel, Pattern, Quantity, first_row};
 
 const STYLE: &str = include_str!("../../../assets/maps/viewer.css");
 const BODY: &str = include_str!("../../../assets/maps/viewer.html");
@@ -44,11 +44,11 @@ const LONGEST: usize = 200;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 
 /// The page: panels beside each other, map for map, what was measured of them, sentences, and the scale it begins with.
-/// It begins with the map that stands out in the last panel that was measured. Maps that not every panel has are left out.
+/// It begins with the row that [`first_row`] names. Maps that not every panel has are left out.
 pub fn html(panels: &[Panel], notes: &[String], scale: Scale) -> String {
     let maps = panels.iter().map(|panel| panel.maps.maps.len()).min().unwrap_or(0);
     let leading = panels.iter().rposition(|panel| !panel.measured.is_empty()).unwrap_or(0);
-    let first = panels.get(leading).and_then(|panel| outstanding(&panel.measured)).filter(|&at| at < maps).unwrap_or(0);
+    let first = first_row(panels).filter(|&at| at < maps).unwrap_or(0);
     let bits = if count(panels) <= FINE { 16 } else { 8 };
     let pictured = pictured(panels.len());
     let mut texts: Vec<&[String]> = Vec::new();
@@ -274,12 +274,12 @@ fn theme(theme: Theme) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::picture::examples::{HOSTILE, causal, of_rows, text};
+    use crate::maps::picture::examples::{HOSTILE, alone, causal, of_rows, text};
     use crate::maps::{HeadMeasures, Measure, measure};
 
     fn panel(name: &str, maps: Maps) -> Panel {
         let measured = if maps.quantity == Quantity::Weight { measure(&maps, &[]) } else { Vec::new() };
-        Panel { name: name.into(), about: String::new(), maps, measured }
+        Panel { name: name.into(), measured, ..alone(&maps) }
     }
 
     /// What a page holds as JSON.

@@ -3,10 +3,26 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::maps::{HeadMap, HeadMeasures, Maps};
+use crate::maps::{HeadMap, HeadMeasures, Panel};
+
+/// Maps beside each other.
+#[derive(Serialize)]
+struct Documents<'a> {
+    panels: Vec<Named<'a>>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    about: &'a str,
+    #[serde(flatten)]
+    document: Document<'a>,
+}
 
 #[derive(Serialize)]
 struct Document<'a> {
+    /// What the numbers are: `weight`, `difference` or `gradient`.
+    quantity: &'static str,
     tokens: &'a [String],
     layers: usize,
     heads: usize,
@@ -27,23 +43,35 @@ struct Entry<'a> {
 }
 
 /// The maps as one JSON object: the tokens' own text, and for each map its weights `[Tq][Tk]` in full precision, `null`
-/// where masked, with what was measured of it (none where `measures` has none for it).
+/// where masked, with what was measured of it. Several panels are a list of such objects, each with its name.
 ///
 /// # Errors
 /// None that a map can cause.
-pub fn json(maps: &Maps, measures: &[HeadMeasures]) -> serde_json::Result<String> {
-    let entry = |map: &'_ HeadMap| -> Value {
-        let own = measures.iter().find(|own| (own.layer, own.head) == (map.layer, map.head));
-        Value::Object(own.map_or_else(Map::new, measured))
-    };
-    let document = Document {
-        tokens: &maps.tokens,
-        layers: maps.layers,
-        heads: maps.heads,
-        source: &maps.source,
-        maps: maps.maps.iter().map(|map| Entry::of(map, entry(map))).collect(),
-    };
-    serde_json::to_string(&document)
+pub fn json(panels: &[Panel]) -> serde_json::Result<String> {
+    if let [panel] = panels {
+        return serde_json::to_string(&Document::of(panel));
+    }
+    let named =
+        panels.iter().map(|panel| Named { name: &panel.name, about: &panel.about, document: Document::of(panel) });
+    serde_json::to_string(&Documents { panels: named.collect() })
+}
+
+impl<'a> Document<'a> {
+    fn of(Panel { maps, measured: measures, .. }: &'a Panel) -> Self {
+        let entry = |map: &HeadMap| -> Value {
+            let own = measures.iter().find(|own| (own.layer, own.head) == (map.layer, map.head));
+            Value::Object(own.map_or_else(Map::new, measured))
+        };
+        let [quantity, _] = maps.quantity.names();
+        Self {
+            quantity,
+            tokens: &maps.tokens,
+            layers: maps.layers,
+            heads: maps.heads,
+            source: &maps.source,
+            maps: maps.maps.iter().map(|map| Entry::of(map, entry(map))).collect(),
+        }
+    }
 }
 
 /// What was measured of a head, by the pattern's name.
@@ -74,19 +102,27 @@ impl<'a> Entry<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::picture::examples::{HOSTILE, causal, of_rows, text};
-    use crate::maps::{Measure, Pattern};
+    use crate::maps::picture::examples::{HOSTILE, alone, causal, of_rows, text};
+    use crate::maps::{Maps, Measure, Pattern, Quantity};
 
     #[test]
     fn weights_tokens_and_measures_read_back_and_what_is_masked_is_null() {
         let maps = text(&HOSTILE[..2], vec![of_rows(&[&[1.0, 0.0], &[0.1, 0.9]], true), causal(1, 2)]);
         let measure = Measure { score: 0.9, uniform: 0.5, distractor: None, queries: 1 };
         let measures = [HeadMeasures { layer: 0, head: 0, measures: vec![(Pattern::PreviousToken, measure)] }];
-        let value: Value = serde_json::from_str(&json(&maps, &measures).unwrap()).unwrap();
+        let panel = Panel { measured: measures.to_vec(), ..alone(&maps) };
+        let value: Value = serde_json::from_str(&json(std::slice::from_ref(&panel)).unwrap()).unwrap();
+        assert_eq!(value["quantity"], "weight");
         assert_eq!(value["tokens"], json!(HOSTILE[..2]));
         assert_eq!(value["maps"][0]["weights"], json!([[1.0, null], [0.1, 0.9]]));
         assert_eq!(value["maps"][0]["measures"]["previous"]["score"], json!(0.9));
         assert_eq!(value["maps"][1]["weights"], json!([[0.5, 0.5]]));
         assert_eq!(value["maps"][1]["measures"], json!({}));
+        let gradient = Maps { quantity: Quantity::Gradient, ..maps };
+        let panels = [panel, Panel { name: "gradient".into(), about: "\"".into(), ..alone(&gradient) }];
+        let value: Value = serde_json::from_str(&json(&panels).unwrap()).unwrap();
+        assert_eq!(value["panels"][0]["maps"][0]["measures"]["previous"]["score"], json!(0.9));
+        let [second, about] = ["quantity", "about"].map(|name| &value["panels"][1][name]);
+        assert_eq!((second, about), (&json!("gradient"), &json!("\"")));
     }
 }

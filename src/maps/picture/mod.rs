@@ -11,8 +11,11 @@ mod font;
 mod html;
 mod json;
 pub mod label;
+mod labelled;
 mod markup;
+mod multiples;
 mod packed;
+mod page;
 #[cfg(feature = "cli")]
 mod png;
 mod raster;
@@ -23,7 +26,7 @@ mod tokens;
 mod wrap;
 
 #[cfg(test)]
-mod examples;
+pub mod examples;
 
 #[cfg(feature = "cli")]
 pub use self::png::png;
@@ -32,6 +35,7 @@ pub use colour::{Colour, Palette, Theme};
 pub use drawing::{Anchor, Drawing, Shape, Text, name};
 pub use html::html;
 pub use json::json;
+pub use page::title;
 pub use raster::Raster;
 pub use svg::svg;
 pub use tensors::tensors;

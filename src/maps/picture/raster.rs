@@ -34,9 +34,12 @@ impl Raster {
                         raster.fill(corner, (side, side), |x, y| colour(cell, theme, &palette, x + y));
                     }
                 }
-                Shape::Ramp { x, y, height } => {
+                Shape::Ramp { x, y, height, signed } => {
                     let (top, height) = (y * DENSITY, height * DENSITY);
-                    let of_row = |y: usize| theme.weight(1.0 - (y - top) as f64 / (height - 1) as f64);
+                    let of_row = |y: usize| match (1.0 - (y - top) as f64 / (height - 1) as f64, signed) {
+                        (share, false) => theme.weight(share),
+                        (share, true) => theme.signed(2.0 * share - 1.0),
+                    };
                     raster.fill((x * DENSITY, top), (BAR_WIDTH * DENSITY, height), |_, y| of_row(y));
                 }
                 Shape::Text(text) => raster.text(text, if text.faint { palette.faint } else { palette.text }),
@@ -121,11 +124,11 @@ fn colour(cell: Cell, theme: Theme, palette: &Palette, diagonal: usize) -> Colou
 mod tests {
     use super::*;
     use crate::maps::picture::cells::Scale;
-    use crate::maps::picture::examples::{HOSTILE, causal, of_rows, text};
+    use crate::maps::picture::examples::{HOSTILE, alone, causal, of_rows, text};
 
     fn head(tokens: &[&str], map: crate::maps::HeadMap, theme: Theme) -> (Drawing, Raster) {
         let maps = text(tokens, vec![map]);
-        let drawing = Drawing::of_head(&maps, &maps.maps[0], Scale::Fixed, &[]);
+        let drawing = Drawing::of(&[alone(&maps)], Scale::Fixed, &[]);
         let raster = Raster::of(&drawing, theme);
         (drawing, raster)
     }

@@ -1,15 +1,57 @@
 //! A picture as SVG.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::cells::{Cell, Cells};
-use super::colour::{Palette, Theme};
+use super::colour::{Colour, Palette, Theme};
 use super::drawing::{ADVANCE, Anchor, BAR_WIDTH, Drawing, Shape, Text, gap_of};
 use super::markup::escaped;
 
-/// The ramp in steps of a hundredth.
+/// The ramp in steps of a hundredth; the other ramp, of numbers with a sign, in as many.
 const STEPS: usize = 100;
+
+/// A colour of the picture: the class of its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fill {
+    Masked,
+    NotANumber,
+    /// Steps from a weight of 0.
+    Weight(usize),
+    /// Steps from -1.
+    Signed(usize),
+}
+
+impl Fill {
+    fn of(cell: Cell) -> Self {
+        let steps = |share: f32| (share.clamp(0.0, 1.0) * STEPS as f32).round() as usize;
+        match cell {
+            Cell::Masked => Self::Masked,
+            Cell::NotANumber => Self::NotANumber,
+            Cell::Weight(weight) => Self::Weight(steps(weight)),
+            Cell::Signed(number) => Self::Signed(steps((number + 1.0) / 2.0)),
+        }
+    }
+
+    fn class(self) -> String {
+        match self {
+            Self::Masked => "m".into(),
+            Self::NotANumber => "n".into(),
+            Self::Weight(step) => format!("w{step}"),
+            Self::Signed(step) => format!("s{step}"),
+        }
+    }
+
+    fn colour(self, theme: Theme) -> Colour {
+        let share = |step: usize| step as f64 / STEPS as f64;
+        match self {
+            Self::Masked => theme.palette().masked,
+            Self::NotANumber => theme.palette().not_a_number,
+            Self::Weight(step) => theme.weight(share(step)),
+            Self::Signed(step) => theme.signed(2.0 * share(step) - 1.0),
+        }
+    }
+}
 
 /// Letters are 0.6 of their size wide in the fonts that are asked for.
 const LETTER: usize = 10;
@@ -17,30 +59,32 @@ const LETTER: usize = 10;
 /// The SVG of a picture. Without a theme it follows the one of whoever looks at it, light where none is known.
 pub fn svg(drawing: &Drawing, theme: Option<Theme>) -> String {
     let mut body = String::new();
-    let mut steps = BTreeSet::new();
+    let mut fills = BTreeSet::new();
     for shape in &drawing.shapes {
         match shape {
-            Shape::Cells { x, y, size, cells } => push_cells(&mut body, (*x, *y), *size, cells, &mut steps),
-            Shape::Ramp { x, y, height } => {
+            Shape::Cells { x, y, size, cells } => push_cells(&mut body, (*x, *y), *size, cells, &mut fills),
+            Shape::Ramp { x, y, height, signed } => {
                 for step in 0..=STEPS {
                     let of = |step: usize| y + step * height / (STEPS + 1);
                     let (from, to) = (of(STEPS - step), of(STEPS - step + 1));
+                    let fill = if *signed { Fill::Signed(step) } else { Fill::Weight(step) };
+                    fills.insert(fill);
+                    let class = fill.class();
                     push(
                         &mut body,
-                        format_args!("<path class=\"w{step}\" d=\"M{x} {from}h{BAR_WIDTH}V{to}h-{BAR_WIDTH}z\"/>\n"),
+                        format_args!("<path class=\"{class}\" d=\"M{x} {from}h{BAR_WIDTH}V{to}h-{BAR_WIDTH}z\"/>\n"),
                     );
                 }
-                steps.extend(0..=STEPS);
             }
             Shape::Text(text) => push_text(&mut body, text),
         }
     }
     let style = match theme {
-        Some(theme) => rules(theme, &steps),
+        Some(theme) => rules(theme, &fills),
         None => format!(
             "{}@media (prefers-color-scheme:dark){{\n{}}}\n",
-            rules(Theme::Light, &steps),
-            rules(Theme::Dark, &steps)
+            rules(Theme::Light, &fills),
+            rules(Theme::Dark, &fills)
         ),
     };
     let Drawing { width, height, title, .. } = drawing;
@@ -61,33 +105,26 @@ fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(more);
 }
 
-fn rules(theme: Theme, steps: &BTreeSet<usize>) -> String {
-    let Palette { ground, text, faint, masked, hatch, not_a_number } = theme.palette();
-    let fills = [(".g", ground), ("text", text), (".f", faint), (".m", masked), (".n", not_a_number)];
+fn rules(theme: Theme, fills: &BTreeSet<Fill>) -> String {
+    let Palette { ground, text, faint, hatch, .. } = theme.palette();
+    let named = [(".g", ground), ("text", text), (".f", faint)];
     let mut rules: String =
-        fills.iter().map(|(name, colour)| format!("{name}{{fill:{}}}\n", colour.hexadecimal())).collect();
+        named.iter().map(|(name, colour)| format!("{name}{{fill:{}}}\n", colour.hexadecimal())).collect();
     push(&mut rules, format_args!(".o{{stroke:{}}}\n", hatch.hexadecimal()));
-    for &step in steps {
-        let colour = theme.weight(step as f64 / STEPS as f64).hexadecimal();
-        push(&mut rules, format_args!(".w{step}{{fill:{colour}}}\n"));
+    for fill in fills {
+        push(&mut rules, format_args!(".{}{{fill:{}}}\n", fill.class(), fill.colour(theme).hexadecimal()));
     }
     rules
 }
 
 /// Cells of one colour are one path; neighbours in a row are one rectangle of it, unless they are large enough for a gap.
-fn push_cells(body: &mut String, (x, y): (usize, usize), size: usize, cells: &Cells, steps: &mut BTreeSet<usize>) {
-    let step = |cell: Cell| match cell {
-        Cell::Masked => STEPS + 1,
-        Cell::NotANumber => STEPS + 2,
-        Cell::Weight(weight) => (weight.clamp(0.0, 1.0) * STEPS as f32).round() as usize,
-        Cell::Signed(_) => 0,
-    };
+fn push_cells(body: &mut String, (x, y): (usize, usize), size: usize, cells: &Cells, fills: &mut BTreeSet<Fill>) {
     let gap = gap_of(size);
-    let mut paths = vec![String::new(); STEPS + 3];
+    let mut paths: BTreeMap<Fill, String> = BTreeMap::new();
     for (row, line) in cells.cells.chunks(cells.columns.max(1)).enumerate() {
         let mut column = 0;
-        for run in line.chunk_by(|&one, &next| step(one) == step(next)) {
-            let path = &mut paths[step(run[0])];
+        for run in line.chunk_by(|&one, &next| Fill::of(one) == Fill::of(next)) {
+            let path = paths.entry(Fill::of(run[0])).or_default();
             let rectangles = if gap == 0 { 1 } else { run.len() };
             let width = run.len() / rectangles * size - gap;
             for rectangle in 0..rectangles {
@@ -97,17 +134,10 @@ fn push_cells(body: &mut String, (x, y): (usize, usize), size: usize, cells: &Ce
             column += run.len();
         }
     }
-    for (step, path) in paths.into_iter().enumerate().filter(|(_, path)| !path.is_empty()) {
-        let class = match step.checked_sub(STEPS) {
-            None | Some(0) => {
-                steps.insert(step);
-                format!("w{step}")
-            }
-            Some(1) => "m".into(),
-            Some(_) => "n".into(),
-        };
-        push(body, format_args!("<path class=\"{class}\" d=\"{path}\"/>\n"));
-        if class == "m" {
+    for (fill, path) in paths {
+        fills.insert(fill);
+        push(body, format_args!("<path class=\"{}\" d=\"{path}\"/>\n", fill.class()));
+        if fill == Fill::Masked {
             push(body, format_args!("<path fill=\"url(#hatch)\" d=\"{path}\"/>\n"));
         }
     }
@@ -138,11 +168,11 @@ const _: () = assert!(LETTER * 6 == ADVANCE * 10);
 mod tests {
     use super::*;
     use crate::maps::picture::cells::Scale;
-    use crate::maps::picture::examples::{HOSTILE, causal, of_rows, text};
+    use crate::maps::picture::examples::{HOSTILE, alone, causal, of_rows, text};
 
     fn head(tokens: &[&str], map: crate::maps::HeadMap, scale: Scale) -> String {
         let maps = text(tokens, vec![map]);
-        svg(&Drawing::of_head(&maps, &maps.maps[0], scale, &maps.tokens), Some(Theme::Light))
+        svg(&Drawing::of(&[alone(&maps)], scale, &maps.tokens), Some(Theme::Light))
     }
 
     /// The elements that a text opens, in order, by name.
@@ -188,7 +218,7 @@ mod tests {
     #[test]
     fn a_picture_without_a_theme_follows_its_reader() {
         let maps = text(&["a"], vec![causal(1, 1)]);
-        let drawing = Drawing::of_head(&maps, &maps.maps[0], Scale::Fixed, &[]);
+        let drawing = Drawing::of(&[alone(&maps)], Scale::Fixed, &[]);
         let both = svg(&drawing, None);
         for theme in [Theme::Light, Theme::Dark] {
             let ground = format!(".g{{fill:{}}}", theme.palette().ground.hexadecimal());

@@ -1,12 +1,13 @@
-//! A map in a terminal.
+//! Maps in a terminal.
 
 use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::colour::{Colour, Theme};
 use super::drawing::name;
 use super::label::width;
+use super::page::{caption, distinct, title};
 use super::tokens;
 use super::wrap::wrapped;
-use crate::maps::{HeadMap, Maps, Quantity};
+use crate::maps::{HeadMap, Panel, Quantity};
 
 /// What a terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,46 +36,128 @@ const KEY_LINES: usize = 8;
 /// Weights without colour, by ninths: the more ink, the more weight.
 const PLAIN: [char; 9] = ['.', ':', '-', '=', '+', '*', '#', '%', '@'];
 
-/// The lines of a map's picture: title, key labels, a line a query, the legend. A cell is two columns wide, or one where
-/// the terminal is narrow; where that is still too wide, the map is pooled.
-pub fn terminal(maps: &Maps, map: &HeadMap, scale: Scale, room: Room) -> String {
-    let Room { columns, ink, theme } = room;
-    let queries: Vec<String> = (0..map.queries).map(|at| tokens::query(maps, map, at, QUERY_COLUMNS)).collect();
-    let margin = queries.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
-    let fits = columns.saturating_sub(margin).max(1);
-    let broad = if map.keys * 2 <= fits { 2 } else { 1 };
-    let tone = Tone::of(maps, scale);
-    let cells = Cells::of(map, tone, usize::MAX, fits / broad);
-    let pen = Pen { ink, theme, broad };
+/// Between maps beside each other.
+const BETWEEN: usize = 3;
 
-    let mut lines = vec![name(map)];
-    let keys: Vec<Vec<char>> = (0..cells.columns)
-        .map(|column| tokens::key(maps, map, column * cells.pooled, KEY_LINES))
-        .map(|label| label.chars().filter(|letter| width(letter.encode_utf8(&mut [0; 4])) > 0).collect())
-        .collect();
-    let deep = keys.iter().map(Vec::len).max().unwrap_or(0);
-    for line in 0..deep {
-        let mut text = " ".repeat(margin);
-        for key in &keys {
-            // Labels end where the cells begin.
-            let letter = (line + key.len()).checked_sub(deep).map_or(' ', |at| key[at]);
-            let wide = width(letter.encode_utf8(&mut [0; 4]));
-            text.push(if wide > broad { '…' } else { letter });
-            text.push_str(&" ".repeat(broad.saturating_sub(wide)));
+/// Map `row` of each panel as text: title, key labels, a line a query, the legend. Panels stand beside each other as far as
+/// there is room. A cell is two columns wide, or one where the terminal is narrow; where that is still too wide, the map is
+/// pooled.
+pub fn terminal(panels: &[Panel], row: usize, scale: Scale, room: Room) -> String {
+    let mut sheets: Vec<Sheet<'_>> =
+        panels.iter().filter_map(|panel| Some(Sheet::new(panels, panel, panel.maps.maps.get(row)?, row))).collect();
+    let (broad, across) = arrangement(&sheets, room.columns);
+    let mut lines = Vec::new();
+    if sheets.len() > 1 {
+        lines.push(title(panels, row));
+    }
+    let (mut legends, mut facts) = (Vec::new(), Vec::new());
+    for sheets in sheets.chunks_mut(across) {
+        let mut blocks = Vec::with_capacity(sheets.len());
+        for sheet in sheets {
+            let (tone, pen) = (Tone::of(&sheet.panel.maps, scale), Pen { ink: room.ink, theme: room.theme, broad });
+            let cells =
+                Cells::of(sheet.map, tone, usize::MAX, room.columns.saturating_sub(sheet.margin).max(1) / broad);
+            legends.push(pen.legend(&cells, tone.quantity));
+            facts.push(tone.to_string());
+            facts.extend(cells.rule(tone.quantity));
+            facts.extend(beyond_the_scale([sheet.map], tone));
+            blocks.push(sheet.lines(&cells, &pen));
         }
-        lines.push(text.trim_end().to_string());
+        lines.extend(beside(blocks));
     }
-    for row in 0..cells.rows {
-        let label = &queries[row * cells.pooled];
-        let gap = " ".repeat(margin - width(label));
-        let row = (0..cells.columns).map(|column| cells.at(row, column));
-        lines.push(format!("{label}{gap}{}", pen.row(row)).trim_end().to_string());
-    }
-    lines.push(pen.legend(&cells, maps.quantity));
-    for fact in [Some(tone.to_string()), cells.rule(maps.quantity), beyond_the_scale([map], tone)].into_iter().flatten() {
-        lines.extend(wrapped(&fact, columns));
-    }
+    lines.extend(distinct(legends));
+    lines.extend(distinct(facts).iter().flat_map(|fact| wrapped(fact, room.columns)));
     lines.join("\n") + "\n"
+}
+
+/// How wide a cell is, and how many maps stand beside each other.
+fn arrangement(sheets: &[Sheet<'_>], columns: usize) -> (usize, usize) {
+    let across = |broad: usize| {
+        let widest = sheets.iter().map(|sheet| sheet.width(broad)).max().unwrap_or(1);
+        ((columns + BETWEEN) / (widest + BETWEEN)).min(sheets.len())
+    };
+    match (across(2), across(1)) {
+        (wide @ 1.., narrow) if wide > 1 || narrow <= wide => (2, wide),
+        (_, narrow) => (1, narrow.max(1)),
+    }
+}
+
+/// Lines of text with the columns that each takes.
+type Block = Vec<(String, usize)>;
+
+/// Blocks beside each other, as lines without what is blank at their ends.
+fn beside(blocks: Vec<Block>) -> Vec<String> {
+    let widths: Vec<usize> =
+        blocks.iter().map(|block| block.iter().map(|&(_, wide)| wide).max().unwrap_or(0)).collect();
+    let deepest = blocks.iter().map(Vec::len).max().unwrap_or(0);
+    let line = |at: usize| {
+        let mut line = String::new();
+        let mut blank = 0;
+        for (block, width) in blocks.iter().zip(&widths) {
+            let (text, wide) = block.get(at).map_or(("", 0), |(text, wide)| (text.as_str(), *wide));
+            if !text.is_empty() {
+                line.push_str(&" ".repeat(blank));
+                line.push_str(text);
+                blank = 0;
+            }
+            blank += width + BETWEEN - wide;
+        }
+        line.trim_end().to_string()
+    };
+    (0..deepest).map(line).collect()
+}
+
+/// A map and its labels.
+struct Sheet<'a> {
+    panel: &'a Panel,
+    map: &'a HeadMap,
+    caption: String,
+    queries: Vec<String>,
+    /// Columns before the cells.
+    margin: usize,
+}
+
+impl<'a> Sheet<'a> {
+    fn new(panels: &[Panel], panel: &'a Panel, map: &'a HeadMap, row: usize) -> Self {
+        let caption = if panels.len() > 1 { caption(panels, panel, row) } else { name(map) };
+        let label = |at| tokens::query(&panel.maps, map, at, QUERY_COLUMNS);
+        let queries: Vec<String> = (0..map.queries).map(label).collect();
+        let margin = queries.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
+        Self { panel, map, caption, queries, margin }
+    }
+
+    /// How many columns it takes where a cell takes so many.
+    fn width(&self, broad: usize) -> usize {
+        (self.margin + self.map.keys * broad).max(width(&self.caption))
+    }
+
+    fn lines(&self, cells: &Cells, pen: &Pen) -> Block {
+        let mut lines = vec![(self.caption.clone(), width(&self.caption))];
+        let keys: Vec<Vec<char>> = (0..cells.columns)
+            .map(|column| tokens::key(&self.panel.maps, self.map, column * cells.pooled, KEY_LINES))
+            .map(|label| label.chars().filter(|letter| width(letter.encode_utf8(&mut [0; 4])) > 0).collect())
+            .collect();
+        let deep = keys.iter().map(Vec::len).max().unwrap_or(0);
+        let wide = self.margin + cells.columns * pen.broad;
+        for line in 0..deep {
+            let mut text = " ".repeat(self.margin);
+            for key in &keys {
+                // Labels end where the cells begin.
+                let letter = (line + key.len()).checked_sub(deep).map_or(' ', |at| key[at]);
+                let wide = width(letter.encode_utf8(&mut [0; 4]));
+                text.push(if wide > pen.broad { '…' } else { letter });
+                text.push_str(&" ".repeat(pen.broad.saturating_sub(wide)));
+            }
+            lines.push((text, wide));
+        }
+        for row in 0..cells.rows {
+            let label = &self.queries[row * cells.pooled];
+            let gap = " ".repeat(self.margin - width(label));
+            let row = (0..cells.columns).map(|column| cells.at(row, column));
+            lines.push((format!("{label}{gap}{}", pen.row(row)), wide));
+        }
+        lines
+    }
 }
 
 /// A number from -1 to 1 without colour: its sign and its tenths, 9 for all beyond, or its sign alone where there is one
@@ -186,10 +269,11 @@ fn indexed(colour: Colour) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::picture::examples::{HOSTILE, causal, of_rows, text};
+    use crate::maps::Maps;
+    use crate::maps::picture::examples::{HOSTILE, alone, causal, of_rows, text};
 
     fn plain(maps: &Maps, at: usize, scale: Scale, columns: usize) -> String {
-        terminal(maps, &maps.maps[at], scale, Room { columns, ink: Ink::Plain, theme: Theme::Dark })
+        terminal(&[alone(maps)], at, scale, Room { columns, ink: Ink::Plain, theme: Theme::Dark })
     }
 
     #[test]
@@ -229,7 +313,7 @@ mod tests {
         let maps = text(&["a", "b"], vec![map]);
         for theme in [Theme::Light, Theme::Dark] {
             for ink in [Ink::TrueColour, Ink::Indexed] {
-                let picture = terminal(&maps, &maps.maps[0], Scale::Fixed, Room { columns: 80, ink, theme });
+                let picture = terminal(&[alone(&maps)], 0, Scale::Fixed, Room { columns: 80, ink, theme });
                 let rows: Vec<&str> = picture.lines().collect();
                 assert_eq!(rows.len(), plain(&maps, 0, Scale::Fixed, 80).lines().count());
                 for line in rows.iter().filter(|line| line.contains('\x1b')) {

@@ -1,0 +1,83 @@
+//! A model that texts are shown to, and what is looked at in it.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use super::model_text::tokenizer;
+use super::sandbox::tracer;
+use crate::data::tokenizer::Tokenizer;
+use crate::maps::{HeadChoice, Maps, Panel, Pattern, Reference, attention_maps, measure};
+use crate::model::checkpoint::{Checkpoint, resolve_model};
+use crate::tape::RunOn;
+
+/// What is looked at in every model and text.
+#[derive(Clone)]
+pub struct Looking<'a> {
+    pub choice: HeadChoice,
+    /// What refers to what, as it was given.
+    pub refers: &'a [String],
+    pub find: Option<Pattern>,
+    pub run_on: RunOn,
+}
+
+pub struct MapModel {
+    pub checkpoint: Checkpoint,
+    pub tokenizer: Tokenizer,
+}
+
+impl MapModel {
+    /// # Errors
+    /// One line with the path and what is wrong with it.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
+        let directory = resolve_model(path)?;
+        let checkpoint = Checkpoint::read(&directory, &tracer())?;
+        let tokenizer = tokenizer(&directory, &checkpoint)?;
+        Ok(Self { checkpoint, tokenizer })
+    }
+
+    /// The text of a token; one that the tokenizer does not have is replaced.
+    pub fn text(&self, id: u32) -> String {
+        self.tokenizer.token(id).unwrap_or("\u{fffd}").to_string()
+    }
+
+    /// What coreference is measured on: the pairs that were given, or those of a built-in story.
+    ///
+    /// # Errors
+    /// One line that says which pair is none of this text.
+    pub fn references(&self, given: &[String], tokens: &[u32]) -> anyhow::Result<Vec<Reference>> {
+        if given.is_empty() {
+            return Ok(Reference::of_stories(&self.tokenizer, tokens));
+        }
+        let texts: Vec<String> = tokens.iter().map(|&id| self.text(id)).collect();
+        given.iter().map(|pair| Reference::parse(pair, &texts).map_err(|fault| anyhow!("--refers: {fault}"))).collect()
+    }
+
+    /// The maps of a text with what is measured of them, as a panel.
+    ///
+    /// # Errors
+    /// One line that says why there is no map.
+    pub async fn panel(&self, name: &str, text: &str, looking: &Looking<'_>) -> anyhow::Result<Panel> {
+        let tokens = self.tokenizer.encode(text)?;
+        let references = self.references(looking.refers, &tokens)?;
+        let parameters = self.checkpoint.tensors();
+        let text = (&tokens[..], |id| self.text(id));
+        let config = &self.checkpoint.config;
+        let maps = attention_maps(config, &parameters, text, looking.choice, &looking.run_on).await?;
+        Ok(measured(name, maps, &references))
+    }
+
+    /// As [`MapModel::panel`], of what else there is to see of a text.
+    ///
+    /// # Errors
+    /// As [`MapModel::panel`].
+    pub fn measured(&self, name: &str, maps: Maps, text: &str, looking: &Looking<'_>) -> anyhow::Result<Panel> {
+        let references = self.references(looking.refers, &self.tokenizer.encode(text)?)?;
+        Ok(measured(name, maps, &references))
+    }
+}
+
+fn measured(name: &str, maps: Maps, references: &[Reference]) -> Panel {
+    let measured = measure(&maps, references);
+    Panel { name: name.into(), about: String::new(), maps, measured }
+}

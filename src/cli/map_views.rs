@@ -1,0 +1,238 @@
+//! What `headlight map` sets beside each other: texts, models, weights and their gradients, the steps of a run.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use super::map_model::{Looking, MapModel};
+use crate::maps::{
+    Finding, Maps, Panel, changes, courses, difference, evenly, find, pulls, sentences, standing_out, weight_gradients,
+};
+use crate::train::kept_models::kept_models;
+
+/// What is asked for.
+pub enum View<'a> {
+    Alone,
+    /// Another text.
+    Against(&'a str),
+    /// Another model.
+    Compare(&'a Path),
+    Gradients,
+    Steps,
+}
+
+/// What is to be shown: the panels, or none where what was to be found is not there, and the sentences about them.
+pub struct Shown {
+    pub panels: Vec<Panel>,
+    pub notes: Vec<String>,
+}
+
+/// The most steps beside each other.
+const MOST_STEPS: usize = 24;
+
+/// A head's layer and number.
+type Place = (usize, usize);
+
+impl View<'_> {
+    /// `model` is the one that lies at `path`.
+    ///
+    /// # Errors
+    /// One line that says what cannot be shown, and why.
+    pub async fn look(
+        self,
+        looking: &Looking<'_>,
+        model: &MapModel,
+        (path, text): (&Path, &str),
+    ) -> anyhow::Result<Shown> {
+        match self {
+            Self::Alone => alone(model.panel("", text, looking).await?, looking),
+            Self::Against(other) => against(looking, model, [text, other]).await,
+            Self::Compare(other) => compare(looking, model, [path, other], text).await,
+            Self::Gradients => gradients(looking, model, text).await,
+            Self::Steps => steps(looking, path, text).await,
+        }
+    }
+}
+
+/// The head that a finding names, where the pattern stands out in one.
+fn place(finding: &Finding<'_>) -> Option<Place> {
+    finding.best.filter(|_| finding.heads > 0).map(|(head, _)| (head.layer, head.head))
+}
+
+/// Leaves the maps of one head.
+fn keep(maps: &mut Maps, place: Place) {
+    maps.maps.retain(|map| (map.layer, map.head) == place);
+}
+
+fn keep_in(panel: &mut Panel, place: Place) {
+    keep(&mut panel.maps, place);
+    panel.measured.retain(|own| (own.layer, own.head) == place);
+}
+
+fn alone(mut panel: Panel, looking: &Looking<'_>) -> anyhow::Result<Shown> {
+    let Some(pattern) = looking.find else {
+        let notes = sentences(&panel.maps, &panel.measured);
+        return Ok(Shown { panels: vec![panel], notes });
+    };
+    let finding = find(pattern, &panel.measured);
+    let notes = vec![format!("{}: {}", pattern.name(), finding.sentence())];
+    let panels = match place(&finding) {
+        Some(place) => {
+            keep_in(&mut panel, place);
+            vec![panel]
+        }
+        None => Vec::new(),
+    };
+    Ok(Shown { panels, notes })
+}
+
+/// A panel of numbers that no pattern is looked for in.
+fn unmeasured(name: &str, maps: Maps) -> Panel {
+    Panel { name: name.into(), about: String::new(), maps, measured: Vec::new() }
+}
+
+/// What is found in each of two panels, and where.
+fn find_in_both(panels: [&Panel; 2], looking: &Looking<'_>) -> Option<([Option<Place>; 2], Vec<String>)> {
+    let pattern = looking.find?;
+    let findings = panels.map(|panel| find(pattern, &panel.measured));
+    let told = panels.iter().zip(&findings);
+    let told = told.map(|(panel, finding)| format!("{}, {}: {}", pattern.name(), panel.name, finding.sentence()));
+    Some((findings.each_ref().map(place), told.collect()))
+}
+
+/// Two panels with the second less the first, and what changes.
+fn beside(first: Panel, second: Panel, mut notes: Vec<String>) -> Shown {
+    let less = difference(&first.maps, &second.maps);
+    match &less {
+        Ok(maps) => notes.extend(changes(&first, &second, maps)),
+        Err(fault) => notes.push(format!("no difference is shown: {fault}")),
+    }
+    let difference = less.ok().map(|maps| unmeasured("difference", maps));
+    let panels = [first, second].into_iter().chain(difference).collect();
+    Shown { panels, notes }
+}
+
+/// One model over two texts.
+async fn against(looking: &Looking<'_>, model: &MapModel, texts: [&str; 2]) -> anyhow::Result<Shown> {
+    let tokens = [model.tokenizer.encode(texts[0])?, model.tokenizer.encode(texts[1])?];
+    // The texts differ, and a pair of tokens need not be in both.
+    let refers: [Vec<String>; 2] = tokens.each_ref().map(|tokens| {
+        let own = |pair: &&String| model.references(std::slice::from_ref(*pair), tokens).is_ok();
+        looking.refers.iter().filter(own).cloned().collect()
+    });
+    if let Some(pair) = looking.refers.iter().find(|&pair| refers.iter().all(|own| !own.contains(pair))) {
+        model.references(std::slice::from_ref(pair), &tokens[0])?;
+    }
+    let [in_first, in_second] = refers.each_ref().map(|refers| Looking { refers, ..looking.clone() });
+    let mut first = model.panel("first", texts[0], &in_first).await?;
+    let mut second = model.panel("second", texts[1], &in_second).await?;
+    (first.about, second.about) = (texts[0].into(), texts[1].into());
+    let Some((places, notes)) = find_in_both([&first, &second], looking) else {
+        let notes = standing_out(&first, &second);
+        return Ok(beside(first, second, notes));
+    };
+    // The same head over both: it is the text that differs.
+    let Some(place) = places[0].or(places[1]) else { return Ok(Shown { panels: Vec::new(), notes }) };
+    keep_in(&mut first, place);
+    keep_in(&mut second, place);
+    Ok(beside(first, second, notes))
+}
+
+/// Two models over one text.
+async fn compare(looking: &Looking<'_>, model: &MapModel, paths: [&Path; 2], text: &str) -> anyhow::Result<Shown> {
+    let other = MapModel::open(paths[1])?;
+    let named = |path: &Path| path.display().to_string();
+    let mut first = model.panel("first", text, looking).await.with_context(|| named(paths[0]))?;
+    let mut second = other.panel("second", text, looking).await.with_context(|| named(paths[1]))?;
+    (first.about, second.about) = (named(paths[0]), named(paths[1]));
+    if let Some((places, notes)) = find_in_both([&first, &second], looking) {
+        // Each model's own head: which one learns a pattern is chance.
+        let best = |panel: &Panel, place: Option<Place>| {
+            let finding = looking.find.map(|pattern| find(pattern, &panel.measured));
+            place.or(finding.and_then(|finding| finding.best).map(|(head, _)| (head.layer, head.head)))
+        };
+        let (Some(one), Some(two), true) = (best(&first, places[0]), best(&second, places[1]), places != [None; 2])
+        else {
+            return Ok(Shown { panels: Vec::new(), notes });
+        };
+        keep_in(&mut first, one);
+        keep_in(&mut second, two);
+        return Ok(beside(first, second, notes));
+    }
+    let mut notes = standing_out(&first, &second);
+    notes.extend(keep_common(&mut first, &mut second));
+    if first.maps.maps.is_empty() {
+        bail!("{} and {} have no head in common", named(paths[0]), named(paths[1]));
+    }
+    Ok(beside(first, second, notes))
+}
+
+/// Leaves the heads that both have; says so where that are not all.
+fn keep_common(first: &mut Panel, second: &mut Panel) -> Option<String> {
+    let places = |panel: &Panel| -> Vec<Place> { panel.maps.maps.iter().map(|map| (map.layer, map.head)).collect() };
+    let (in_first, in_second) = (places(first), places(second));
+    for (panel, others) in [(&mut *first, &in_second), (&mut *second, &in_first)] {
+        panel.maps.maps.retain(|map| others.contains(&(map.layer, map.head)));
+        panel.measured.retain(|own| others.contains(&(own.layer, own.head)));
+    }
+    let size = |panel: &Panel| format!("{} layers of {} heads", panel.maps.layers, panel.maps.heads);
+    (in_first != in_second).then(|| {
+        format!("only heads that both models have are shown: first has {}, second {}", size(first), size(second))
+    })
+}
+
+/// Weights and the gradient of the loss on them.
+async fn gradients(looking: &Looking<'_>, model: &MapModel, text: &str) -> anyhow::Result<Shown> {
+    let tokens = model.tokenizer.encode(text)?;
+    let (config, parameters) = (&model.checkpoint.config, model.checkpoint.tensors());
+    let tokens = (&tokens[..], |id| model.text(id));
+    let mut found = weight_gradients(config, &parameters, tokens, looking.choice, &looking.run_on).await?;
+    let mut weights = model.measured("weights", found.weights.clone(), text, looking)?;
+    let mut notes = Vec::new();
+    if let Some(pattern) = looking.find {
+        let finding = find(pattern, &weights.measured);
+        notes.push(format!("{}: {}", pattern.name(), finding.sentence()));
+        let Some(place) = place(&finding) else { return Ok(Shown { panels: Vec::new(), notes }) };
+        keep_in(&mut weights, place);
+        keep(&mut found.weights, place);
+        keep(&mut found.gradients, place);
+        found.score_gradients.iter_mut().for_each(|maps| keep(maps, place));
+    }
+    notes.extend(pulls(&found));
+    let on_weights = "of the loss on the weights: below 0, in blue, where more weight would lower the loss";
+    let on_scores = "what the softmax hands on of it to the scores beneath, which are what training moves";
+    let gradients = [
+        Some(Panel { about: on_weights.into(), ..unmeasured("gradient", found.gradients) }),
+        found.score_gradients.map(|maps| Panel { about: on_scores.into(), ..unmeasured("score gradient", maps) }),
+    ];
+    Ok(Shown { panels: [weights].into_iter().chain(gradients.into_iter().flatten()).collect(), notes })
+}
+
+/// The models that a run kept of its steps.
+async fn steps(looking: &Looking<'_>, run: &Path, text: &str) -> anyhow::Result<Shown> {
+    let kept = kept_models(run)?;
+    if kept.is_empty() {
+        bail!("{} keeps no models of its steps: train with --keep-checkpoints EVERY, and name the run", run.display());
+    }
+    let mut panels = Vec::new();
+    for (step, path) in evenly(kept.len(), MOST_STEPS).map(|at| &kept[at]) {
+        let model = MapModel::open(path)?;
+        panels.push(
+            model.panel(&format!("step {step}"), text, looking).await.with_context(|| path.display().to_string())?,
+        );
+    }
+    let Some(last) = panels.last() else { bail!("{} keeps no models of its steps", run.display()) };
+    let mut notes = courses(&panels, looking.find);
+    if let Some(pattern) = looking.find {
+        let finding = find(pattern, &last.measured);
+        notes.insert(0, format!("{} at {}: {}", pattern.name(), last.name, finding.sentence()));
+        let Some(place) = place(&finding) else { return Ok(Shown { panels: Vec::new(), notes }) };
+        panels.iter_mut().for_each(|panel| keep_in(panel, place));
+    } else if notes.is_empty() {
+        notes.push(format!("nothing stands out at {}", last.name));
+    }
+    if kept.len() > MOST_STEPS {
+        notes.push(format!("{MOST_STEPS} of the {} steps that the run kept are shown, evenly chosen", kept.len()));
+    }
+    Ok(Shown { panels, notes })
+}

@@ -1,0 +1,138 @@
+//! Where the loss of a text would have a model look, from the gradient on its weights.
+
+use super::gradients::Gradients;
+use super::map::{HeadMap, Maps};
+
+/// What the loss gains by moving the weight of a row to one of its keys, nats a token for a whole row's weight, as long as
+/// little is moved: `g_ij - sum_k w_ik g_ik`, the derivative of the loss along the change that takes from every key of row i in proportion
+/// to its weight and gives to key j.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Pull {
+    map: usize,
+    query: usize,
+    key: usize,
+    /// Below 0 where the loss would fall.
+    rise: f64,
+}
+
+fn of_map(at: usize, weights: &HeadMap, gradients: &HeadMap) -> impl Iterator<Item = Pull> {
+    let keys = weights.keys;
+    (0..weights.queries).flat_map(move |query| {
+        let row = query * keys..(query + 1) * keys;
+        let pairs = weights.weights[row.clone()].iter().zip(&gradients.weights[row]);
+        let mean: f64 = pairs.map(|(&weight, &gradient)| f64::from(weight) * f64::from(gradient)).sum();
+        let visible = (0..keys).filter(move |&key| !weights.is_masked(query, key));
+        visible.map(move |key| Pull { map: at, query, key, rise: f64::from(gradients.weight(query, key)) - mean })
+    })
+}
+
+/// The loss, and where it would fall and rise fastest, in sentences.
+pub fn pulls(found: &Gradients) -> Vec<String> {
+    let Gradients { weights, gradients, score_gradients, loss } = found;
+    let mut lines = vec![format!("the loss of the text is {loss:.4} nats a token")];
+    let pairs = weights.maps.iter().zip(&gradients.maps).enumerate();
+    let all = || pairs.clone().flat_map(|(at, (weights, gradients))| of_map(at, weights, gradients));
+    let lowest = all().min_by(|one, other| one.rise.total_cmp(&other.rise)).filter(|pull| pull.rise < 0.0);
+    let highest = all().max_by(|one, other| one.rise.total_cmp(&other.rise)).filter(|pull| pull.rise > 0.0);
+    if lowest.is_none() && highest.is_none() {
+        lines.push("the loss does not depend on where these heads look".into());
+    }
+    for (pull, what) in [(lowest, "fall"), (highest, "rise")] {
+        lines.extend(pull.and_then(|pull| sentence(weights, pull, what)));
+    }
+    match score_gradients {
+        Some(scores) => lines.extend(dead_rows(gradients, scores)),
+        None => lines.push("no gradient on scores is shown: the weights are no softmax, whose rows sum to 1".into()),
+    }
+    lines
+}
+
+/// A row is dead where the softmax hands on less than this part of the gradient on its weights.
+const DEAD: f64 = 1e-3;
+
+/// How many of the rows that the loss asks something of are dead.
+fn dead_rows(gradients: &Maps, scores: &Maps) -> Option<String> {
+    let norm = |row: &[f32]| row.iter().map(|&number| f64::from(number).powi(2)).sum::<f64>().sqrt();
+    let (mut asked, mut dead) = (0, 0);
+    for (gradient, scores) in gradients.maps.iter().zip(&scores.maps) {
+        let rows = gradient.weights.chunks(gradient.keys).zip(scores.weights.chunks(scores.keys)).enumerate();
+        for (query, (on_weights, on_scores)) in rows {
+            let chooses = (0..gradient.keys).filter(|&key| !gradient.is_masked(query, key)).count() > 1;
+            if chooses && norm(on_weights) > 0.0 {
+                asked += 1;
+                dead += usize::from(norm(on_scores) < DEAD * norm(on_weights));
+            }
+        }
+    }
+    let share = 100.0 * dead as f64 / asked as f64;
+    (asked > 0).then(|| {
+        format!(
+            "{dead} of {asked} rows ({share:.0}%) are dead: the softmax hands on less than a thousandth of the gradient on \
+             their weights"
+        )
+    })
+}
+
+fn sentence(maps: &Maps, pull: Pull, what: &str) -> Option<String> {
+    let map = maps.maps.get(pull.map)?;
+    let token = |length: usize, at: usize| {
+        let place = (maps.tokens.len() + at).checked_sub(length)?;
+        Some(format!("{:?} ({place})", maps.tokens.get(place)?))
+    };
+    let (query, key) = (token(map.queries, pull.query)?, token(map.keys, pull.key)?);
+    let (weight, rate) = (map.weight(pull.query, pull.key), pull.rise.abs() / 100.0);
+    Some(format!(
+        "it would {what} fastest with more weight of layer {} head {} from {query} on {key}, which has {weight:.2}: by \
+         {rate:.2e} nats a token for each hundredth of the row",
+        map.layer, map.head
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::Quantity;
+
+    fn found(gradients: [f32; 4]) -> Gradients {
+        let map = |weights: [f32; 4]| HeadMap {
+            layer: 2,
+            head: 1,
+            queries: 2,
+            keys: 2,
+            weights: weights.into(),
+            causal: true,
+        };
+        let weights = Maps {
+            tokens: vec!["a".into(), "\"".into()],
+            layers: 3,
+            heads: 2,
+            maps: vec![map([1.0, 0.0, 0.25, 0.75])],
+            quantity: Quantity::Weight,
+            source: String::new(),
+        };
+        let gradients = Maps { maps: vec![map(gradients)], quantity: Quantity::Gradient, ..weights.clone() };
+        let scores = Maps { maps: vec![map([0.0, 0.0, -0.75, 0.75])], ..gradients.clone() };
+        Gradients { weights, gradients, score_gradients: Some(scores), loss: 1.25 }
+    }
+
+    #[test]
+    fn the_loss_falls_where_a_key_is_better_than_its_row() {
+        // A row with one key cannot choose, whatever its gradient. In the other, -1 and 3 lie around a mean of 2.
+        assert_eq!(
+            pulls(&found([-9.0, 0.0, -1.0, 3.0])),
+            [
+                "the loss of the text is 1.2500 nats a token",
+                "it would fall fastest with more weight of layer 2 head 1 from \"\\\"\" (1) on \"a\" (0), which has 0.25: by \
+                 3.00e-2 nats a token for each hundredth of the row",
+                "it would rise fastest with more weight of layer 2 head 1 from \"\\\"\" (1) on \"\\\"\" (1), which has 0.75: by \
+                 1.00e-2 nats a token for each hundredth of the row",
+                "0 of 1 rows (0%) are dead: the softmax hands on less than a thousandth of the gradient on their weights",
+            ]
+        );
+        assert_eq!(pulls(&found([5.0, 0.0, 2.0, 2.0]))[1], "the loss does not depend on where these heads look");
+        let mut saturated = found([0.0, 0.0, -800.0, 800.0]);
+        assert!(pulls(&saturated)[3].starts_with("1 of 1 rows (100%) are dead"));
+        saturated.score_gradients = None;
+        assert!(pulls(&saturated)[3].starts_with("no gradient on scores is shown"));
+    }
+}
