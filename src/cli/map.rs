@@ -78,9 +78,9 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     let view = match &arguments {
         Arguments { against: Some(text), .. } => View::Against(text),
-        Arguments { compare: Some(path), .. } => View::Compare(path),
+        Arguments { compare: Some(path), .. } => View::compare(path)?,
         Arguments { gradients: true, .. } => View::Gradients,
-        Arguments { steps: true, .. } => View::Steps,
+        Arguments { steps: true, .. } => View::steps(&arguments.model)?,
         _ => View::Alone,
     };
     // What can be wrong with the files is said before a device is asked for.

@@ -1,8 +1,8 @@
 //! What `headlight map` sets beside each other: texts, models, weights and their gradients, the steps of a run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 
 use super::map_model::{Looking, MapModel};
 use crate::maps::{
@@ -15,10 +15,11 @@ pub enum View<'a> {
     Alone,
     /// Another text.
     Against(&'a str),
-    /// Another model.
-    Compare(&'a Path),
+    /// Another model, and where it lies.
+    Compare(MapModel, &'a Path),
     Gradients,
-    Steps,
+    /// The models that a run kept, each with its step.
+    Steps(Vec<(u64, PathBuf)>),
 }
 
 /// What is to be shown: the panels, or none where what was to be found is not there, and the sentences about them.
@@ -33,7 +34,26 @@ const MOST_STEPS: usize = 24;
 /// A head's layer and number.
 type Place = (usize, usize);
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// # Errors
+    /// One line with the path and what is wrong with the model.
+    pub fn compare(path: &'a Path) -> anyhow::Result<Self> {
+        Ok(Self::Compare(MapModel::open(path)?, path))
+    }
+
+    /// # Errors
+    /// A run that kept no models.
+    pub fn steps(run: &Path) -> anyhow::Result<Self> {
+        let kept = kept_models(run)?;
+        if kept.is_empty() {
+            let run = run.display();
+            bail!(
+                "{run} keeps no models of its steps: train with --keep-checkpoints EVERY, and name the run's directory"
+            );
+        }
+        Ok(Self::Steps(kept))
+    }
+
     /// `model` is the one that lies at `path`.
     ///
     /// # Errors
@@ -47,9 +67,9 @@ impl View<'_> {
         match self {
             Self::Alone => alone(model.panel("", text, looking).await?, looking),
             Self::Against(other) => against(looking, model, [text, other]).await,
-            Self::Compare(other) => compare(looking, model, [path, other], text).await,
+            Self::Compare(other, place) => compare(looking, [(model, path), (&other, place)], text).await,
             Self::Gradients => gradients(looking, model, text).await,
-            Self::Steps => steps(looking, path, text).await,
+            Self::Steps(kept) => steps(looking, &kept, text).await,
         }
     }
 }
@@ -139,12 +159,15 @@ async fn against(looking: &Looking<'_>, model: &MapModel, texts: [&str; 2]) -> a
 }
 
 /// Two models over one text.
-async fn compare(looking: &Looking<'_>, model: &MapModel, paths: [&Path; 2], text: &str) -> anyhow::Result<Shown> {
-    let other = MapModel::open(paths[1])?;
-    let named = |path: &Path| path.display().to_string();
-    let mut first = model.panel("first", text, looking).await.with_context(|| named(paths[0]))?;
-    let mut second = other.panel("second", text, looking).await.with_context(|| named(paths[1]))?;
-    (first.about, second.about) = (named(paths[0]), named(paths[1]));
+async fn compare(
+    looking: &Looking<'_>,
+    [(one, first_path), (other, second_path)]: [(&MapModel, &Path); 2],
+    text: &str,
+) -> anyhow::Result<Shown> {
+    let mut first = one.panel("first", text, looking).await.map_err(at(first_path))?;
+    let mut second = other.panel("second", text, looking).await.map_err(at(second_path))?;
+    first.about = first_path.display().to_string();
+    second.about = second_path.display().to_string();
     if let Some((places, notes)) = find_in_both([&first, &second], looking) {
         // Each model's own head: which one learns a pattern is chance.
         let best = |panel: &Panel, place: Option<Place>| {
@@ -162,7 +185,7 @@ async fn compare(looking: &Looking<'_>, model: &MapModel, paths: [&Path; 2], tex
     let mut notes = standing_out(&first, &second);
     notes.extend(keep_common(&mut first, &mut second));
     if first.maps.maps.is_empty() {
-        bail!("{} and {} have no head in common", named(paths[0]), named(paths[1]));
+        bail!("{} and {} have no head in common", first_path.display(), second_path.display());
     }
     Ok(beside(first, second, notes))
 }
@@ -175,9 +198,13 @@ fn keep_common(first: &mut Panel, second: &mut Panel) -> Option<String> {
         panel.maps.maps.retain(|map| others.contains(&(map.layer, map.head)));
         panel.measured.retain(|own| others.contains(&(own.layer, own.head)));
     }
-    let size = |panel: &Panel| format!("{} layers of {} heads", panel.maps.layers, panel.maps.heads);
+    let size = |panel: &Panel| format!("{} x {}", panel.maps.layers, panel.maps.heads);
     (in_first != in_second).then(|| {
-        format!("only heads that both models have are shown: first has {}, second {}", size(first), size(second))
+        format!(
+            "only heads that both models have are shown: layers x heads are {} in first, {} in second",
+            size(first),
+            size(second)
+        )
     })
 }
 
@@ -208,20 +235,20 @@ async fn gradients(looking: &Looking<'_>, model: &MapModel, text: &str) -> anyho
     Ok(Shown { panels: [weights].into_iter().chain(gradients.into_iter().flatten()).collect(), notes })
 }
 
+/// Says of which model it is that something is wrong.
+fn at(path: &Path) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
+    let path = path.display().to_string();
+    move |error| anyhow!("{path}: {error:#}")
+}
+
 /// The models that a run kept of its steps.
-async fn steps(looking: &Looking<'_>, run: &Path, text: &str) -> anyhow::Result<Shown> {
-    let kept = kept_models(run)?;
-    if kept.is_empty() {
-        bail!("{} keeps no models of its steps: train with --keep-checkpoints EVERY, and name the run", run.display());
-    }
+async fn steps(looking: &Looking<'_>, kept: &[(u64, PathBuf)], text: &str) -> anyhow::Result<Shown> {
     let mut panels = Vec::new();
     for (step, path) in evenly(kept.len(), MOST_STEPS).map(|at| &kept[at]) {
         let model = MapModel::open(path)?;
-        panels.push(
-            model.panel(&format!("step {step}"), text, looking).await.with_context(|| path.display().to_string())?,
-        );
+        panels.push(model.panel(&format!("step {step}"), text, looking).await.map_err(at(path))?);
     }
-    let Some(last) = panels.last() else { bail!("{} keeps no models of its steps", run.display()) };
+    let Some(last) = panels.last() else { bail!("the run keeps no models of its steps") };
     let mut notes = courses(&panels, looking.find);
     if let Some(pattern) = looking.find {
         let finding = find(pattern, &last.measured);

@@ -21,11 +21,11 @@ struct Named<'a> {
 
 #[derive(Serialize)]
 struct Document<'a> {
-    /// What the numbers are: `weight`, `difference` or `gradient`.
-    quantity: &'static str,
     tokens: &'a [String],
     layers: usize,
     heads: usize,
+    /// What the numbers are: `weight`, `difference` or `gradient`.
+    quantity: &'static str,
     source: &'a str,
     maps: Vec<Entry<'a>>,
 }
@@ -64,10 +64,10 @@ impl<'a> Document<'a> {
         };
         let [quantity, _] = maps.quantity.names();
         Self {
-            quantity,
             tokens: &maps.tokens,
             layers: maps.layers,
             heads: maps.heads,
+            quantity,
             source: &maps.source,
             maps: maps.maps.iter().map(|map| Entry::of(map, entry(map))).collect(),
         }
