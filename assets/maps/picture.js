@@ -42,7 +42,7 @@ const makeView = (panel) => {
   canvas.setAttribute('aria-describedby', 'reading');
   about.textContent = panel.about;
   about.title = panel.about;
-  about.hidden = panels.every((other) => other.about === '');
+  about.hidden = panel.about === '';
   caption.hidden = !several;
   caption.append(title, value, about);
   figure.append(caption, canvas);
