@@ -82,7 +82,7 @@ impl MapFile {
         let bytes = match self.kind {
             Kind::Png => png(&drawing(), theme.unwrap_or(Theme::Light))?,
             Kind::Svg => svg(&drawing(), theme).into_bytes(),
-            Kind::Html => html(&panels[0].maps, &panels[0].measured, notes, scale).into_bytes(),
+            Kind::Html => html(panels, notes, scale).into_bytes(),
             Kind::Json => json(panels)?.into_bytes(),
             Kind::Safetensors => tensors(panels)?,
         };

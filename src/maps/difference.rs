@@ -32,8 +32,8 @@ pub fn difference(first: &Maps, second: &Maps) -> Result<Maps, NothingInCommon> 
     })
 }
 
-/// Which token of the second text stands for which of the first.
-fn aligned(first: &[String], second: &[String]) -> Vec<(usize, usize)> {
+/// Which token of the second text stands for which of the first, as places in the first and in the second.
+pub fn aligned(first: &[String], second: &[String]) -> Vec<(usize, usize)> {
     if first.len() == second.len() {
         return (0..first.len()).map(|at| (at, at)).collect();
     }

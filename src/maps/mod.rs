@@ -25,7 +25,7 @@ pub use ablate::{Ablation, AblationError, Ablations, Reading, ablate};
 pub use alike::{HeadPair, pairs_by_distance};
 pub use changes::{changes, standing_out};
 pub use courses::{courses, evenly};
-pub use difference::{NothingInCommon, difference};
+pub use difference::{NothingInCommon, aligned, difference};
 pub use gradients::{Gradients, weight_gradients};
 pub use map::{HeadMap, Maps, Quantity};
 pub use measures::{FACTOR, HeadMeasures, LEAST_QUERIES, LEAST_WEIGHT, Measure, measure};

@@ -5,6 +5,7 @@
 
 mod cells;
 mod colour;
+mod counterparts;
 mod drawing;
 mod font;
 mod html;
@@ -13,6 +14,7 @@ pub mod label;
 mod labelled;
 mod markup;
 mod multiples;
+mod packed;
 mod page;
 #[cfg(feature = "cli")]
 mod png;
