@@ -61,7 +61,7 @@ mod tests {
         let measured = vec![head(Pattern::PreviousToken, 0.1, 0.1, None), clear];
         let weights = Panel { measured, ..alone(&maps) };
         let less = alone(&Maps { quantity: Quantity::Difference, ..maps.clone() });
-        assert_eq!(first_row(&[weights.clone()]), Some(1));
+        assert_eq!(first_row(std::slice::from_ref(&weights)), Some(1));
         assert_eq!(first_row(&[alone(&maps), weights.clone()]), Some(1));
         assert_eq!(first_row(&[weights, less]), Some(1));
         assert_eq!(first_row(&[alone(&maps)]), Some(0));

@@ -70,7 +70,7 @@ const ON_DARK: Ramp = Ramp { lightness: [0.20, 0.94], hue: [285.0, 100.0], chrom
 /// The hues of numbers below 0 and above it.
 const SIGNS: [f64; 2] = [255.0, 30.0];
 /// Lightness and chroma of numbers with a sign, by their distance from 0.
-const AWAY_ON_LIGHT: Away = Away { lightness: [0.975, 0.40], chroma: 0.135 };
+const AWAY_ON_LIGHT: Away = Away { lightness: [0.975, 0.40], chroma: 0.13 };
 const AWAY_ON_DARK: Away = Away { lightness: [0.20, 0.78], chroma: 0.11 };
 
 struct Away {
