@@ -119,7 +119,7 @@ fn gradients_are_those_of_the_tensor(gpu: &Arc<Gpu>) -> Result<(), Failed> {
                   q, k, v = [ops.split_heads(t, cfg.heads) for t in (q, k, v)]\n    \
                   s = ops.causal_mask(ops.bmm(q, k, transpose_b=True) / math.sqrt(cfg.d_head))\n    \
                   return ops.merge_heads(ops.softmax(s + 0.0 * s) @ v)\n";
-    for (heads, width, length) in [(1, 8, 2), (2, 32, 16), (3, 39, 19), (2, 128, 65), (4, 64, 257)] {
+    for (heads, width, length) in [(1, 8, 3), (2, 32, 16), (3, 39, 19), (2, 128, 65), (4, 64, 257)] {
         let config = GptConfig::new(VOCABULARY, 257, 2, heads, width)?;
         let script = Script { file: "mine.star".into(), source: source.into() };
         let edited = EditedAttention::new(script, Arc::new(TraceHere), &config)?;

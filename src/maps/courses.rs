@@ -8,9 +8,11 @@ use super::sentences::find;
 const MOST: usize = 7;
 
 /// The patterns that stand out in the last panel, each with its scores over all panels, in the head that has it last;
-/// `only` one of them where it is given. `None` where there are none.
+/// `only` one of them where it is given.
 pub fn courses(panels: &[Panel], only: Option<Pattern>) -> Vec<String> {
-    let wanted = Pattern::ALL.into_iter().filter(|&pattern| only.is_none_or(|only| only == pattern));
+    // Entropy is no pattern of its own: it is low wherever another one is clear.
+    let all = |pattern: Pattern| pattern != Pattern::Entropy;
+    let wanted = Pattern::ALL.into_iter().filter(|&pattern| only.map_or(all(pattern), |only| only == pattern));
     wanted.filter_map(|pattern| course(panels, pattern)).collect()
 }
 

@@ -98,7 +98,9 @@ impl Page {
     /// What the names of panels stand for.
     pub fn abouts(&mut self, panels: &[Panel]) {
         for panel in panels.iter().filter(|panel| !panel.about.is_empty()) {
-            self.beginning(&format!("{}: {}", panel.name, label(&panel.about)));
+            // A sentence or a path, in which a space needs no mark.
+            let about = label(&panel.about).replace('␣', " ");
+            self.beginning(&format!("{}: {about}", panel.name));
         }
     }
 
