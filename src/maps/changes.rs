@@ -76,14 +76,10 @@ pub fn changes(first: &Panel, second: &Panel, difference: &Maps) -> Vec<String> 
 
 /// Which key loses most in a row, and which gains most.
 fn of_row(difference: &Maps, map: &HeadMap, query: usize) -> Option<String> {
-    let token = |length: usize, at: usize| {
-        let place = (difference.tokens.len() + at).checked_sub(length)?;
-        Some(format!("{:?} ({place})", difference.tokens.get(place)?))
-    };
     let by_change = |&one: &usize, &other: &usize| map.weight(query, one).total_cmp(&map.weight(query, other));
     let (least, most) = ((0..map.keys).min_by(by_change)?, (0..map.keys).max_by(by_change)?);
-    let change = |key: usize| Some(format!("{:+.2} on {}", map.weight(query, key), token(map.keys, key)?));
-    let row = token(map.queries, query)?;
+    let change = |key: usize| Some(format!("{:+.2} on {}", map.weight(query, key), difference.quoted(map.keys, key)?));
+    let row = difference.quoted(map.queries, query)?;
     let share = moved(map, query);
     Some(format!(
         "there the row of {row} changes most, by {share:.2} of its weight: {}, {}",

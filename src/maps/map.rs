@@ -59,6 +59,15 @@ impl Quantity {
     }
 }
 
+impl Maps {
+    /// A token with its position, for sentences: which one stands at a row or a column of a map with `length` of them.
+    /// Queries and keys are the last tokens of the text.
+    pub(super) fn quoted(&self, length: usize, at: usize) -> Option<String> {
+        let position = (self.tokens.len() + at).checked_sub(length)?;
+        Some(format!("{:?} ({position})", self.tokens.get(position)?))
+    }
+}
+
 impl HeadMap {
     pub fn is_masked(&self, query: usize, key: usize) -> bool {
         self.causal && key + self.queries > query + self.keys

@@ -47,39 +47,41 @@ pub fn pulls(found: &Gradients) -> Vec<String> {
     lines
 }
 
-/// A row is dead where the softmax hands on less than this part of the gradient on its weights.
-const DEAD: f64 = 1e-3;
+/// A row is dead where the softmax hands on less than this part of what equal weights would.
+const DEAD: f64 = 1.0 / 16.0;
 
 /// How many of the rows that the loss asks something of are dead.
 fn dead_rows(gradients: &Maps, scores: &Maps) -> Option<String> {
-    let norm = |row: &[f32]| row.iter().map(|&number| f64::from(number).powi(2)).sum::<f64>().sqrt();
+    let norm = |row: &[f64]| row.iter().map(|number| number.powi(2)).sum::<f64>().sqrt();
     let (mut asked, mut dead) = (0, 0);
     for (gradient, scores) in gradients.maps.iter().zip(&scores.maps) {
-        let rows = gradient.weights.chunks(gradient.keys).zip(scores.weights.chunks(scores.keys)).enumerate();
-        for (query, (on_weights, on_scores)) in rows {
-            let chooses = (0..gradient.keys).filter(|&key| !gradient.is_masked(query, key)).count() > 1;
-            if chooses && norm(on_weights) > 0.0 {
+        for query in 0..gradient.queries {
+            let visible: Vec<usize> = (0..gradient.keys).filter(|&key| !gradient.is_masked(query, key)).collect();
+            let numbers =
+                |map: &HeadMap| -> Vec<f64> { visible.iter().map(|&key| map.weight(query, key).into()).collect() };
+            let on_weights = numbers(gradient);
+            let count = visible.len() as f64;
+            let mean = on_weights.iter().sum::<f64>() / count;
+            // `P_ij (dP_ij - sum_k P_ik dP_ik)` where every weight is 1 / count.
+            let with_equal_weights: Vec<f64> = on_weights.iter().map(|number| (number - mean) / count).collect();
+            if visible.len() > 1 && norm(&with_equal_weights) > 0.0 {
                 asked += 1;
-                dead += usize::from(norm(on_scores) < DEAD * norm(on_weights));
+                dead += usize::from(norm(&numbers(scores)) < DEAD * norm(&with_equal_weights));
             }
         }
     }
     let share = 100.0 * dead as f64 / asked as f64;
     (asked > 0).then(|| {
         format!(
-            "{dead} of {asked} rows ({share:.0}%) are dead: the softmax hands on less than a thousandth of the gradient on \
-             their weights"
+            "{dead} of {asked} rows ({share:.0}%) are dead: the softmax hands on less than a sixteenth of what equal \
+             weights would"
         )
     })
 }
 
 fn sentence(maps: &Maps, pull: Pull, what: &str) -> Option<String> {
     let map = maps.maps.get(pull.map)?;
-    let token = |length: usize, at: usize| {
-        let place = (maps.tokens.len() + at).checked_sub(length)?;
-        Some(format!("{:?} ({place})", maps.tokens.get(place)?))
-    };
-    let (query, key) = (token(map.queries, pull.query)?, token(map.keys, pull.key)?);
+    let (query, key) = (maps.quoted(map.queries, pull.query)?, maps.quoted(map.keys, pull.key)?);
     let (weight, rate) = (map.weight(pull.query, pull.key), pull.rise.abs() / 100.0);
     Some(format!(
         "it would {what} fastest with more weight of layer {} head {} from {query} on {key}, which has {weight:.2}: by \
@@ -126,7 +128,7 @@ mod tests {
                  3.00e-2 nats a token for each hundredth of the row",
                 "it would rise fastest with more weight of layer 2 head 1 from \"\\\"\" (1) on \"\\\"\" (1), which has 0.75: by \
                  1.00e-2 nats a token for each hundredth of the row",
-                "0 of 1 rows (0%) are dead: the softmax hands on less than a thousandth of the gradient on their weights",
+                "0 of 1 rows (0%) are dead: the softmax hands on less than a sixteenth of what equal weights would",
             ]
         );
         assert_eq!(pulls(&found([5.0, 0.0, 2.0, 2.0]))[1], "the loss does not depend on where these heads look");
