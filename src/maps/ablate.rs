@@ -5,12 +5,13 @@
 //! `attn.c_proj.weight` would do.
 
 use super::predictions::{Candidate, NotFinite, Prediction, TextLoss, predictions, probabilities, text_loss};
+use super::readable::{Unreadable, readable};
 use super::weights::{HeadChoice, NoSuchHead};
 use crate::gpu::Pipelines;
 use crate::graph::{Evaluation, EvaluationError, Rewrites, rewrite};
 use crate::model::GptConfig;
 use crate::model::gpt::{BuildError, build_with_head_factors};
-use crate::tape::{RunOn, Tensor, stray_id};
+use crate::tape::{RunOn, Tensor};
 
 /// What a model makes of a text.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,10 +82,8 @@ pub enum AblationError {
     Build(#[from] BuildError),
     #[error("no head is ablated, because {0}")]
     Evaluation(#[from] EvaluationError),
-    #[error("no head is ablated, because the text has {found} tokens, and the model reads 1 to {context}")]
-    Length { found: usize, context: usize },
-    #[error("no head is ablated, because token {index} is {found}: ids of this model are below {vocabulary}")]
-    Id { index: usize, found: i64, vocabulary: usize },
+    #[error("no head is ablated, because {0}")]
+    Unreadable(#[from] Unreadable),
     #[error("no head is ablated, because {0}")]
     Missing(#[from] NoSuchHead),
     #[error("no head is ablated, because {0}")]
@@ -109,13 +108,8 @@ pub async fn ablate(
     choice: HeadChoice,
     on: &RunOn,
 ) -> Result<Ablations, AblationError> {
-    let (length, context, vocabulary) = (tokens.len(), config.context_length, config.vocabulary_size);
-    if length == 0 || length > context {
-        return Err(AblationError::Length { found: length, context });
-    }
-    if let Some((index, found)) = stray_id(tokens, vocabulary, false) {
-        return Err(AblationError::Id { index, found, vocabulary });
-    }
+    readable(config, tokens)?;
+    let length = tokens.len();
     let [layers, heads] = choice.within(config.layers, config.heads)?;
 
     let (mut gpt, head_factors) = build_with_head_factors(config, 1, length)?;

@@ -15,6 +15,7 @@ mod patterns;
 pub mod picture;
 mod predictions;
 mod pulls;
+mod readable;
 mod sentences;
 mod sources;
 #[cfg(test)]
@@ -34,5 +35,6 @@ pub use panel::Panel;
 pub use patterns::{Pattern, Reference};
 pub use predictions::{Candidate, Following, NotFinite, Prediction, TextLoss, predictions, text_loss};
 pub use pulls::pulls;
+pub use readable::Unreadable;
 pub use sentences::{Finding, find, sentences};
 pub use weights::{HeadChoice, MapError, NoSuchHead, attention_maps};

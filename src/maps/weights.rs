@@ -1,13 +1,14 @@
 //! The attention weights of a model's forward pass over one text.
 
 use super::map::{HeadMap, Maps, Quantity};
+use super::readable::{Unreadable, readable};
 use super::sources::{NoSource, Source, sources};
 use crate::graph::ops::AttentionSpec;
 use crate::graph::{EvaluationError, Graph, GraphError, Value, evaluate};
 use crate::model::GptConfig;
 use crate::model::gpt::{BuildError, Gpt, build};
 use crate::model::trace::next_tokens;
-use crate::tape::{RunOn, Tensor, stray_id};
+use crate::tape::{RunOn, Tensor};
 
 /// Which heads are wanted; `None` stands for all. Counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,10 +52,8 @@ pub enum MapError {
     Differentiation(#[from] GraphError),
     #[error("no gradients, because one token predicts nothing: give a longer text")]
     NoLoss,
-    #[error("no map, because the text has {found} tokens, and the model reads 1 to {context}")]
-    Length { found: usize, context: usize },
-    #[error("no map, because token {index} is {found}: ids of this model are below {vocabulary}")]
-    Id { index: usize, found: i64, vocabulary: usize },
+    #[error("no map, because {0}")]
+    Unreadable(#[from] Unreadable),
     #[error("no map, because {0}")]
     Missing(#[from] NoSuchHead),
     #[error(
@@ -126,13 +125,8 @@ impl Traced {
     /// # Errors
     /// A text, a layer or a head that the model does not have, an attention that shows no weights.
     pub fn new(config: &GptConfig, tokens: &[u32], choice: HeadChoice) -> Result<Self, MapError> {
-        let (length, context, vocabulary) = (tokens.len(), config.context_length, config.vocabulary_size);
-        if length == 0 || length > context {
-            return Err(MapError::Length { found: length, context });
-        }
-        if let Some((index, found)) = stray_id(tokens, vocabulary, false) {
-            return Err(MapError::Id { index, found, vocabulary });
-        }
+        readable(config, tokens)?;
+        let length = tokens.len();
         let [layers, heads] = choice.within(config.layers, config.heads)?;
         let count = layers.len().saturating_mul(heads.len());
         let bytes = [length, length, 4].iter().fold(count as u64, |bytes, &size| bytes.saturating_mul(size as u64));
