@@ -121,7 +121,8 @@ fn two_texts_stand_beside_each_other_with_what_is_more_in_the_second() {
     let captions: Vec<&str> = shown.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(captions, ["first", "second", "difference"], "{shown}");
     assert!(shown.contains("l|r ") && shown.contains("tenths of the scale"), "{shown}");
-    assert!(shown.contains("fixed scale: differences from -1 to 1\n"), "{shown}");
+    assert!(shown.contains("first, second: fixed scale: weights from 0 to 1\n"), "{shown}");
+    assert!(shown.contains("difference: fixed scale: differences from -1 to 1\n"), "{shown}");
     map(&room, &["--text", "Balesdo", "--against", "Baresdo", "--out", "two.json"]).fine();
     map(&room, &["--text", "Balesdo", "--out", "first.json"]).fine();
     map(&room, &["--text", "Baresdo", "--out", "second.json"]).fine();

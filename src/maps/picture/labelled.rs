@@ -3,7 +3,7 @@
 use super::cells::{Cells, Scale, Tone, beyond_the_scale};
 use super::drawing::{ADVANCE, Drawing, LINE, Shape, Text};
 use super::label::width;
-use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, distinct, origins, shortened, title};
+use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, origins, scales, shortened, title};
 use super::tokens;
 use crate::maps::{HeadMap, Panel};
 
@@ -91,8 +91,8 @@ pub fn labelled(panels: &[Panel], scale: Scale, notes: &[String]) -> Drawing {
     }
 
     let mut page = Page::new(x.max(LEAST_WIDTH), title(panels, 0));
-    for fact in distinct(sheets.iter().map(|sheet| sheet.tone.to_string())) {
-        page.lines(&fact, true);
+    for scale in scales(panels.iter().zip(sheets.iter().map(|sheet| sheet.tone))) {
+        page.lines(&scale, true);
     }
     if panels.len() > 1 {
         page.y += LINE + GAP;

@@ -2,7 +2,7 @@
 
 use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::drawing::{ADVANCE, Drawing, LINE, Shape, Text, name};
-use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, distinct, origins, shortened, title};
+use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, origins, scales, shortened, title};
 use crate::maps::{HeadMap, Panel};
 
 /// The side of a map.
@@ -94,8 +94,8 @@ pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String]) -> Drawing {
     };
     let mut page = Page::new(whole, title);
     let tones: Vec<Tone> = panels.iter().map(|panel| Tone::of(&panel.maps, scale)).collect();
-    for fact in distinct(tones.iter().map(Tone::to_string)) {
-        page.lines(&fact, true);
+    for scale in scales(panels.iter().zip(tones.iter().copied())) {
+        page.lines(&scale, true);
     }
     page.lines("rows are queries, columns keys", true);
     page.y += GAP;

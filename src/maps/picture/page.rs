@@ -133,6 +133,22 @@ pub fn distinct(facts: impl IntoIterator<Item = String>) -> Vec<String> {
     told
 }
 
+/// What the colours of the panels stand for: told once where they are all alike, else of which panels it is told.
+pub fn scales<'a>(panels: impl IntoIterator<Item = (&'a Panel, Tone)>) -> Vec<String> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for (panel, tone) in panels {
+        let scale = tone.to_string();
+        match told.iter_mut().find(|(known, _)| *known == scale) {
+            Some((_, names)) => names.push(&panel.name),
+            None => told.push((scale, vec![&panel.name])),
+        }
+    }
+    match &told[..] {
+        [(scale, _)] => vec![scale.clone()],
+        several => several.iter().map(|(scale, names)| format!("{}: {scale}", names.join(", "))).collect(),
+    }
+}
+
 /// Where the numbers of all panels come from.
 pub fn origins(panels: &[Panel]) -> impl Iterator<Item = String> {
     panels.iter().map(|panel| format!("weights {}", panel.maps.source))

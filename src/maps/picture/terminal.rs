@@ -4,7 +4,7 @@ use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::colour::{Colour, Theme};
 use super::drawing::name;
 use super::label::width;
-use super::page::{caption, distinct, title};
+use super::page::{caption, distinct, scales, title};
 use super::tokens;
 use super::wrap::wrapped;
 use crate::maps::{HeadMap, Panel, Quantity};
@@ -51,6 +51,7 @@ pub fn terminal(panels: &[Panel], row: usize, scale: Scale, room: Room) -> Strin
         lines.push(title(panels, row));
     }
     let (mut legends, mut facts) = (Vec::new(), Vec::new());
+    let scales = scales(sheets.iter().map(|sheet| (sheet.panel, Tone::of(&sheet.panel.maps, scale))));
     for sheets in sheets.chunks_mut(across) {
         let mut blocks = Vec::with_capacity(sheets.len());
         for sheet in sheets {
@@ -58,7 +59,6 @@ pub fn terminal(panels: &[Panel], row: usize, scale: Scale, room: Room) -> Strin
             let cells =
                 Cells::of(sheet.map, tone, usize::MAX, room.columns.saturating_sub(sheet.margin).max(1) / broad);
             legends.push(pen.legend(&cells, tone.quantity));
-            facts.push(tone.to_string());
             facts.extend(cells.rule(tone.quantity));
             facts.extend(beyond_the_scale([sheet.map], tone));
             blocks.push(sheet.lines(&cells, &pen));
@@ -66,7 +66,8 @@ pub fn terminal(panels: &[Panel], row: usize, scale: Scale, room: Room) -> Strin
         lines.extend(beside(blocks));
     }
     lines.extend(distinct(legends));
-    lines.extend(distinct(facts).iter().flat_map(|fact| wrapped(fact, room.columns)));
+    let facts = scales.into_iter().chain(distinct(facts));
+    lines.extend(facts.flat_map(|fact| wrapped(&fact, room.columns)));
     lines.join("\n") + "\n"
 }
 
