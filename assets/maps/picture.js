@@ -131,9 +131,11 @@ const drawLabels = (view, context) => {
   const colours = theme();
   const cell = cellIn(panel);
   const pinned = pinnedIn(panel);
-  context.font = '12px ui-monospace, "DejaVu Sans Mono", Menlo, monospace';
+  // As large as a row is high, so that every row has a label as long as it can be read.
+  const font = Math.max(9, Math.min(12, size));
+  context.font = `${font}px ui-monospace, "DejaVu Sans Mono", Menlo, monospace`;
   context.textBaseline = 'middle';
-  const stride = Math.max(1, Math.ceil(14 / size));
+  const stride = Math.max(1, Math.ceil(font / size - 0.05));
   const bright = (chosen) => css(chosen ? colours.text : colours.faint);
   context.textAlign = 'right';
   const firstRow = Math.ceil(plot.top / stride) * stride;

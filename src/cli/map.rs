@@ -96,7 +96,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
     }
     let looking = Looking {
         choice: HeadChoice { layer: arguments.layer, head: arguments.head },
-        refers: &arguments.refers,
+        refers: Some(arguments.refers.clone()).filter(|refers| !refers.is_empty()),
         find: arguments.find,
         run_on,
     };
@@ -120,8 +120,10 @@ fn show(arguments: &Arguments, file: Option<MapFile>, Shown { panels, notes }: &
     };
     printed.extend(notes.iter().cloned());
     printed.extend(written.map(|path| format!("{} written to {}", described(panels), path.display())));
+    let missed = arguments.out.as_ref().filter(|_| panels.is_empty());
+    printed.extend(missed.map(|path| format!("{} is not written: nothing was found", path.display())));
     put(printed.join("\n"))?;
-    Ok(Outcome::Fine)
+    Ok(if missed.is_some() { Outcome::CheckFailed } else { Outcome::Fine })
 }
 
 fn described(panels: &[Panel]) -> String {

@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use super::tensor_files::writable;
 use crate::atomic::write_file;
-use crate::maps::picture::{Drawing, Scale, Theme, html, json, png, svg, tensors};
+use crate::maps::picture::{Drawing, Letters, Scale, Theme, html, json, png, svg, tensors};
 use crate::maps::{HeadMap, Panel};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,12 +78,12 @@ impl MapFile {
         notes: &[String],
         (scale, theme): (Scale, Option<Theme>),
     ) -> anyhow::Result<PathBuf> {
-        let drawing = || Drawing::of(panels, scale, notes);
+        let drawing = |letters| Drawing::of(panels, scale, notes, letters);
         let bytes = match self.kind {
-            Kind::Png => png(&drawing(), theme.unwrap_or(Theme::Light))?,
-            Kind::Svg => svg(&drawing(), theme).into_bytes(),
+            Kind::Png => png(&drawing(Letters::Drawn), theme.unwrap_or(Theme::Light))?,
+            Kind::Svg => svg(&drawing(Letters::Any), theme).into_bytes(),
             Kind::Html => html(panels, notes, scale).into_bytes(),
-            Kind::Json => json(panels)?.into_bytes(),
+            Kind::Json => json(panels, notes)?.into_bytes(),
             Kind::Safetensors => tensors(panels)?,
         };
         let path = match self.kind {
@@ -105,6 +105,13 @@ impl MapFile {
             let says = panels.iter().any(|panel| of_model(panel) > 1 || panel.maps.maps.len() == 1);
             (says && all().all(|map| of(map) == first)).then_some(first)
         };
+        let heads = |panel: &Panel| -> Vec<(usize, usize)> {
+            panel.maps.maps.iter().map(|map| (map.layer, map.head)).collect()
+        };
+        // Of panels with different heads no head is that of the picture.
+        if panels.windows(2).any(|pair| heads(&pair[0]) != heads(&pair[1])) {
+            return self.path.clone();
+        }
         let mut name = String::new();
         if let Some(layer) = common(|map| map.layer, |panel| panel.maps.layers) {
             name.push_str(&format!("-layer{layer}"));

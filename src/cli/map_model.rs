@@ -13,10 +13,10 @@ use crate::tape::RunOn;
 
 /// What is looked at in every model and text.
 #[derive(Clone)]
-pub struct Looking<'a> {
+pub struct Looking {
     pub choice: HeadChoice,
-    /// What refers to what, as it was given.
-    pub refers: &'a [String],
+    /// What refers to what, where it was given.
+    pub refers: Option<Vec<String>>,
     pub find: Option<Pattern>,
     pub run_on: RunOn,
 }
@@ -45,10 +45,8 @@ impl MapModel {
     ///
     /// # Errors
     /// One line that says which pair is none of this text.
-    pub fn references(&self, given: &[String], tokens: &[u32]) -> anyhow::Result<Vec<Reference>> {
-        if given.is_empty() {
-            return Ok(Reference::of_stories(&self.tokenizer, tokens));
-        }
+    pub fn references(&self, given: Option<&[String]>, tokens: &[u32]) -> anyhow::Result<Vec<Reference>> {
+        let Some(given) = given else { return Ok(Reference::of_stories(&self.tokenizer, tokens)) };
         let texts: Vec<String> = tokens.iter().map(|&id| self.text(id)).collect();
         given.iter().map(|pair| Reference::parse(pair, &texts).map_err(|fault| anyhow!("--refers: {fault}"))).collect()
     }
@@ -57,9 +55,9 @@ impl MapModel {
     ///
     /// # Errors
     /// One line that says why there is no map.
-    pub async fn panel(&self, name: &str, text: &str, looking: &Looking<'_>) -> anyhow::Result<Panel> {
+    pub async fn panel(&self, name: &str, text: &str, looking: &Looking) -> anyhow::Result<Panel> {
         let tokens = self.tokenizer.encode(text)?;
-        let references = self.references(looking.refers, &tokens)?;
+        let references = self.references(looking.refers.as_deref(), &tokens)?;
         let parameters = self.checkpoint.tensors();
         let text = (&tokens[..], |id| self.text(id));
         let config = &self.checkpoint.config;
@@ -71,8 +69,8 @@ impl MapModel {
     ///
     /// # Errors
     /// As [`MapModel::panel`].
-    pub fn measured(&self, name: &str, maps: Maps, text: &str, looking: &Looking<'_>) -> anyhow::Result<Panel> {
-        let references = self.references(looking.refers, &self.tokenizer.encode(text)?)?;
+    pub fn measured(&self, name: &str, maps: Maps, text: &str, looking: &Looking) -> anyhow::Result<Panel> {
+        let references = self.references(looking.refers.as_deref(), &self.tokenizer.encode(text)?)?;
         Ok(measured(name, maps, &references))
     }
 }

@@ -6,7 +6,8 @@ use anyhow::{anyhow, bail};
 
 use super::map_model::{Looking, MapModel};
 use crate::maps::{
-    Finding, Maps, Panel, changes, courses, difference, evenly, find, pulls, sentences, standing_out, weight_gradients,
+    Finding, Maps, Panel, Pattern, changes, courses, difference, evenly, find, pulls, sentences, standing_out,
+    weight_gradients,
 };
 use crate::train::kept_models::kept_models;
 
@@ -58,12 +59,7 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// One line that says what cannot be shown, and why.
-    pub async fn look(
-        self,
-        looking: &Looking<'_>,
-        model: &MapModel,
-        (path, text): (&Path, &str),
-    ) -> anyhow::Result<Shown> {
+    pub async fn look(self, looking: &Looking, model: &MapModel, (path, text): (&Path, &str)) -> anyhow::Result<Shown> {
         match self {
             Self::Alone => alone(model.panel("", text, looking).await?, looking),
             Self::Against(other) => against(looking, model, [text, other]).await,
@@ -89,7 +85,7 @@ fn keep_in(panel: &mut Panel, place: Place) {
     panel.measured.retain(|own| (own.layer, own.head) == place);
 }
 
-fn alone(mut panel: Panel, looking: &Looking<'_>) -> anyhow::Result<Shown> {
+fn alone(mut panel: Panel, looking: &Looking) -> anyhow::Result<Shown> {
     let Some(pattern) = looking.find else {
         let notes = sentences(&panel.maps, &panel.measured);
         return Ok(Shown { panels: vec![panel], notes });
@@ -111,13 +107,21 @@ fn unmeasured(name: &str, maps: Maps) -> Panel {
     Panel { name: name.into(), about: String::new(), maps, measured: Vec::new() }
 }
 
-/// What is found in each of two panels, and where.
-fn find_in_both(panels: [&Panel; 2], looking: &Looking<'_>) -> Option<([Option<Place>; 2], Vec<String>)> {
-    let pattern = looking.find?;
-    let findings = panels.map(|panel| find(pattern, &panel.measured));
-    let told = panels.iter().zip(&findings);
-    let told = told.map(|(panel, finding)| format!("{}, {}: {}", pattern.name(), panel.name, finding.sentence()));
-    Some((findings.each_ref().map(place), told.collect()))
+/// What a head, the best one or another, has of a pattern in a panel.
+fn told(pattern: Pattern, panel: &Panel, shown: Option<Place>) -> String {
+    let finding = find(pattern, &panel.measured);
+    let sentence = finding.sentence();
+    let best = finding.best.map(|(head, _)| (head.layer, head.head));
+    let other = shown.filter(|&shown| best.is_some_and(|best| best != shown));
+    let own = other.and_then(|(layer, head)| {
+        let measured = panel.measured.iter().find(|own| (own.layer, own.head) == (layer, head))?;
+        let measure = measured.of(pattern)?;
+        Some(format!(
+            "layer {layer} head {head} has {:.2} (equal weights: {:.2}); of all heads, ",
+            measure.score, measure.uniform
+        ))
+    });
+    format!("{}, {}: {}{sentence}", pattern.name(), panel.name, own.unwrap_or_default())
 }
 
 /// Two panels with the second less the first, and what changes.
@@ -127,40 +131,58 @@ fn beside(first: Panel, second: Panel, mut notes: Vec<String>) -> Shown {
         Ok(maps) => notes.extend(changes(&first, &second, maps)),
         Err(fault) => notes.push(format!("no difference is shown: {fault}")),
     }
-    let difference = less.ok().map(|maps| unmeasured("difference", maps));
+    let head = |panel: &Panel| match &panel.maps.maps[..] {
+        [map] => Some((map.layer, map.head)),
+        _ => None,
+    };
+    let about = match (head(&first), head(&second)) {
+        (Some(one), Some(other)) if one != other => {
+            format!("layer {}, head {} of second less layer {}, head {} of first", other.0, other.1, one.0, one.1)
+        }
+        _ => "second less first".into(),
+    };
+    let difference = less.ok().map(|maps| Panel { about, ..unmeasured("difference", maps) });
     let panels = [first, second].into_iter().chain(difference).collect();
     Shown { panels, notes }
 }
 
 /// One model over two texts.
-async fn against(looking: &Looking<'_>, model: &MapModel, texts: [&str; 2]) -> anyhow::Result<Shown> {
-    let tokens = [model.tokenizer.encode(texts[0])?, model.tokenizer.encode(texts[1])?];
+async fn against(looking: &Looking, model: &MapModel, texts: [&str; 2]) -> anyhow::Result<Shown> {
+    let tokens =
+        [model.tokenizer.encode(texts[0])?, model.tokenizer.encode(texts[1]).map_err(|error| of_second(error.into()))?];
     // The texts differ, and a pair of tokens need not be in both.
-    let refers: [Vec<String>; 2] = tokens.each_ref().map(|tokens| {
-        let own = |pair: &&String| model.references(std::slice::from_ref(*pair), tokens).is_ok();
-        looking.refers.iter().filter(own).cloned().collect()
+    let refers = tokens.each_ref().map(|tokens| -> Option<Vec<String>> {
+        let own = |pair: &&String| model.references(Some(std::slice::from_ref(*pair)), tokens).is_ok();
+        Some(looking.refers.as_ref()?.iter().filter(own).cloned().collect())
     });
-    if let Some(pair) = looking.refers.iter().find(|&pair| refers.iter().all(|own| !own.contains(pair))) {
-        model.references(std::slice::from_ref(pair), &tokens[0])?;
+    let nowhere = |pair: &&String| refers.iter().flatten().all(|own| !own.contains(pair));
+    if let Some(pair) = looking.refers.iter().flatten().find(nowhere) {
+        model.references(Some(std::slice::from_ref(pair)), &tokens[0])?;
     }
-    let [in_first, in_second] = refers.each_ref().map(|refers| Looking { refers, ..looking.clone() });
+    let [in_first, in_second] = refers.map(|refers| Looking { refers, ..looking.clone() });
     let mut first = model.panel("first", texts[0], &in_first).await?;
-    let mut second = model.panel("second", texts[1], &in_second).await?;
+    let mut second = model.panel("second", texts[1], &in_second).await.map_err(of_second)?;
     (first.about, second.about) = (texts[0].into(), texts[1].into());
-    let Some((places, notes)) = find_in_both([&first, &second], looking) else {
+    let Some(pattern) = looking.find else {
         let notes = standing_out(&first, &second);
         return Ok(beside(first, second, notes));
     };
     // The same head over both: it is the text that differs.
-    let Some(place) = places[0].or(places[1]) else { return Ok(Shown { panels: Vec::new(), notes }) };
-    keep_in(&mut first, place);
-    keep_in(&mut second, place);
+    let shown = [&first, &second].into_iter().find_map(|panel| place(&find(pattern, &panel.measured)));
+    let notes = [&first, &second].map(|panel| told(pattern, panel, shown)).into();
+    let Some(shown) = shown else { return Ok(Shown { panels: Vec::new(), notes }) };
+    keep_in(&mut first, shown);
+    keep_in(&mut second, shown);
     Ok(beside(first, second, notes))
+}
+
+fn of_second(error: anyhow::Error) -> anyhow::Error {
+    anyhow!("--against: {error}")
 }
 
 /// Two models over one text.
 async fn compare(
-    looking: &Looking<'_>,
+    looking: &Looking,
     [(one, first_path), (other, second_path)]: [(&MapModel, &Path); 2],
     text: &str,
 ) -> anyhow::Result<Shown> {
@@ -168,21 +190,26 @@ async fn compare(
     let mut second = other.panel("second", text, looking).await.map_err(at(second_path))?;
     first.about = first_path.display().to_string();
     second.about = second_path.display().to_string();
-    if let Some((places, notes)) = find_in_both([&first, &second], looking) {
+    let mut notes = Vec::new();
+    if first.maps.tokens != second.maps.tokens {
+        let count = |panel: &Panel| panel.maps.tokens.len();
+        let (one, other) = (count(&first), count(&second));
+        notes.push(format!("the models read the text as different tokens: first as {one}, second as {other} of them"));
+    }
+    if let Some(pattern) = looking.find {
+        let findings = [&first, &second].map(|panel| find(pattern, &panel.measured));
+        notes.extend([&first, &second].map(|panel| told(pattern, panel, None)));
+        let found = findings.iter().any(|finding| finding.heads > 0);
         // Each model's own head: which one learns a pattern is chance.
-        let best = |panel: &Panel, place: Option<Place>| {
-            let finding = looking.find.map(|pattern| find(pattern, &panel.measured));
-            place.or(finding.and_then(|finding| finding.best).map(|(head, _)| (head.layer, head.head)))
-        };
-        let (Some(one), Some(two), true) = (best(&first, places[0]), best(&second, places[1]), places != [None; 2])
-        else {
+        let best = findings.each_ref().map(|finding| finding.best.map(|(head, _)| (head.layer, head.head)));
+        let ([Some(one), Some(other)], true) = (best, found) else {
             return Ok(Shown { panels: Vec::new(), notes });
         };
         keep_in(&mut first, one);
-        keep_in(&mut second, two);
+        keep_in(&mut second, other);
         return Ok(beside(first, second, notes));
     }
-    let mut notes = standing_out(&first, &second);
+    notes.extend(standing_out(&first, &second));
     notes.extend(keep_common(&mut first, &mut second));
     if first.maps.maps.is_empty() {
         bail!("{} and {} have no head in common", first_path.display(), second_path.display());
@@ -209,7 +236,7 @@ fn keep_common(first: &mut Panel, second: &mut Panel) -> Option<String> {
 }
 
 /// Weights and the gradient of the loss on them.
-async fn gradients(looking: &Looking<'_>, model: &MapModel, text: &str) -> anyhow::Result<Shown> {
+async fn gradients(looking: &Looking, model: &MapModel, text: &str) -> anyhow::Result<Shown> {
     let tokens = model.tokenizer.encode(text)?;
     let (config, parameters) = (&model.checkpoint.config, model.checkpoint.tensors());
     let tokens = (&tokens[..], |id| model.text(id));
@@ -238,11 +265,11 @@ async fn gradients(looking: &Looking<'_>, model: &MapModel, text: &str) -> anyho
 /// Says of which model it is that something is wrong.
 fn at(path: &Path) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
     let path = path.display().to_string();
-    move |error| anyhow!("{path}: {error:#}")
+    move |error| anyhow!("{path}: {error}")
 }
 
 /// The models that a run kept of its steps.
-async fn steps(looking: &Looking<'_>, kept: &[(u64, PathBuf)], text: &str) -> anyhow::Result<Shown> {
+async fn steps(looking: &Looking, kept: &[(u64, PathBuf)], text: &str) -> anyhow::Result<Shown> {
     let mut panels = Vec::new();
     for (step, path) in evenly(kept.len(), MOST_STEPS).map(|at| &kept[at]) {
         let model = MapModel::open(path)?;

@@ -1,25 +1,13 @@
 //! What is told of two panels of maps that are compared.
 
-use super::map::{HeadMap, Maps};
+use super::difference::aligned;
+use super::map::{HeadMap, Maps, quoted};
 use super::panel::Panel;
 use super::patterns::Pattern;
 use super::sentences::find;
 
 /// Heads whose rows differ by less of their weight than this are the same, to the eye.
 const SAME: f64 = 0.01;
-
-/// How much of a row's weight lies elsewhere: half of the sum of what its keys gain or lose.
-fn moved(difference: &HeadMap, query: usize) -> f64 {
-    let row = &difference.weights[query * difference.keys..][..difference.keys];
-    row.iter().map(|&change| f64::from(change.abs())).sum::<f64>() / 2.0
-}
-
-/// The mean over the queries that can choose.
-fn mean_moved(difference: &HeadMap) -> f64 {
-    let choose = |&query: &usize| (0..difference.keys).filter(|&key| !difference.is_masked(query, key)).count() > 1;
-    let queries: Vec<usize> = (0..difference.queries).filter(choose).collect();
-    queries.iter().map(|&query| moved(difference, query)).sum::<f64>() / queries.len().max(1) as f64
-}
 
 /// The patterns that stand out in either of two panels, in sentences, with the heads that show them in each.
 pub fn standing_out(first: &Panel, second: &Panel) -> Vec<String> {
@@ -44,48 +32,129 @@ fn in_either(pattern: Pattern, first: &Panel, second: &Panel) -> Option<String> 
     Some(format!("{}: {}; {}", pattern.name(), told(&one), told(&other)))
 }
 
-/// What `difference`, the weights of `second` less those of `first`, shows, in sentences: the head that changes most, and
-/// its row that does.
+/// What `difference`, the weights of `second` less those of `first`, shows, in sentences: how many tokens are compared where
+/// not all are, the head that changes most, and its row that does.
 pub fn changes(first: &Panel, second: &Panel, difference: &Maps) -> Vec<String> {
-    let distances: Vec<f64> = difference.maps.iter().map(mean_moved).collect();
-    let Some((at, &distance)) = distances.iter().enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other)) else {
-        return Vec::new();
-    };
-    let map = &difference.maps[at];
-    if distance < SAME {
-        let heads = if distances.len() > 1 { "every head" } else { "the head" };
-        return vec![format!(
-            "{heads} looks the same in both: {distance:.4} of a row's weight lies elsewhere, at most"
-        )];
+    let compared = Compared { first, second, difference, aligned: aligned(&first.maps.tokens, &second.maps.tokens) };
+    let mut lines = Vec::new();
+    if !compared.is_whole() {
+        lines.push(format!(
+            "{} of {} and {} tokens are compared: those that both texts begin with and end with",
+            compared.aligned.len(),
+            first.maps.tokens.len(),
+            second.maps.tokens.len()
+        ));
     }
-    let one_head = [first, second]
-        .map(|panel| panel.maps.maps.get(at))
-        .iter()
-        .flatten()
-        .all(|own| (own.layer, own.head) == (map.layer, map.head));
-    let head = match one_head {
-        true => format!("layer {} head {}", map.layer, map.head),
-        false => "the head".into(),
-    };
-    let beyond = if distances.len() > 1 { " changes most" } else { " changes" };
-    let mut lines = vec![format!("{head}{beyond}: {distance:.2} of a row's weight lies elsewhere")];
-    let row = (0..map.queries).max_by(|&one, &other| moved(map, one).total_cmp(&moved(map, other)));
-    lines.extend(row.and_then(|query| of_row(difference, map, query)));
+    lines.extend(compared.most_changed());
     lines
 }
 
-/// Which key loses most in a row, and which gains most.
-fn of_row(difference: &Maps, map: &HeadMap, query: usize) -> Option<String> {
-    let by_change = |&one: &usize, &other: &usize| map.weight(query, one).total_cmp(&map.weight(query, other));
-    let (least, most) = ((0..map.keys).min_by(by_change)?, (0..map.keys).max_by(by_change)?);
-    let change = |key: usize| Some(format!("{:+.2} on {}", map.weight(query, key), difference.quoted(map.keys, key)?));
-    let row = difference.quoted(map.queries, query)?;
-    let share = moved(map, query);
-    Some(format!(
-        "there the row of {row} changes most, by {share:.2} of its weight: {}, {}",
-        change(least)?,
-        change(most)?
-    ))
+/// Two panels and what the second has less the first.
+struct Compared<'a> {
+    first: &'a Panel,
+    second: &'a Panel,
+    difference: &'a Maps,
+    /// The places in both texts of each token of the difference.
+    aligned: Vec<(usize, usize)>,
+}
+
+impl Compared<'_> {
+    /// Whether every token stands for one.
+    fn is_whole(&self) -> bool {
+        [self.first, self.second].iter().all(|panel| panel.maps.tokens.len() == self.aligned.len())
+    }
+
+    /// The queries of a map that can choose among keys. Of texts that are compared in part, a query that sees one of the
+    /// compared keys may see others too.
+    fn queries(&self, map: &HeadMap) -> Vec<usize> {
+        let chooses =
+            |&query: &usize| visible_keys(map, query).count() > 1 || (!self.is_whole() && moved(map, query) > 0.0);
+        (0..map.queries).filter(chooses).collect()
+    }
+
+    fn most_changed(&self) -> Vec<String> {
+        let of_map = |(at, map): (usize, &HeadMap)| {
+            let queries = self.queries(map);
+            let sum: f64 = queries.iter().map(|&query| moved(map, query)).sum();
+            (!queries.is_empty()).then(|| (at, sum / queries.len() as f64))
+        };
+        let distances = self.difference.maps.iter().enumerate().filter_map(of_map);
+        let Some((at, distance)) = distances.reduce(|most, next| if next.1 > most.1 { next } else { most }) else {
+            return vec!["no row can be compared: each that both have sees one key".into()];
+        };
+        let several = self.difference.maps.len() > 1;
+        if distance < SAME {
+            let heads = if several { "every head" } else { "the head" };
+            return vec![format!("{heads} looks the same in both: {}, at most", self.told(at, distance))];
+        }
+        let map = &self.difference.maps[at];
+        let verb = if several { "changes most" } else { "changes" };
+        let mut lines = vec![format!("{} {verb}: {}", self.head(at), self.told(at, distance))];
+        let row = self.queries(map).into_iter().max_by(|&one, &other| moved(map, one).total_cmp(&moved(map, other)));
+        lines.extend(row.and_then(|query| self.row(at, query)));
+        lines
+    }
+
+    /// How far rows lie apart, in words. Rows of a softmax share out one weight.
+    fn told(&self, at: usize, moved: f64) -> String {
+        match self.is_softmax(at) {
+            true => format!("{moved:.2} of a row's weight lies elsewhere"),
+            false => format!("the weights of a row differ by {:.2} in sum", 2.0 * moved),
+        }
+    }
+
+    fn is_softmax(&self, at: usize) -> bool {
+        [self.first, self.second].iter().all(|panel| panel.maps.maps.get(at).is_some_and(HeadMap::is_softmax))
+    }
+
+    fn head(&self, at: usize) -> String {
+        let [first, second] = [self.first, self.second].map(|panel| {
+            let map = panel.maps.maps.get(at);
+            map.map_or(String::new(), |map| format!("layer {} head {}", map.layer, map.head))
+        });
+        if first == second {
+            return first;
+        }
+        format!("from {first} of {} to {second} of {} a row", self.first.name, self.second.name)
+    }
+
+    /// A token of the difference with its place, or its places where they differ.
+    fn token(&self, length: usize, at: usize) -> Option<String> {
+        let Maps { tokens, .. } = self.difference;
+        let place = (tokens.len() + at).checked_sub(length)?;
+        let (in_first, in_second) = *self.aligned.get(place)?;
+        Some(match in_first == in_second {
+            true => quoted(tokens.get(place)?, in_first),
+            false => quoted(tokens.get(place)?, format_args!("{in_first} and {in_second}")),
+        })
+    }
+
+    /// Which key loses most in a row, and which gains most.
+    fn row(&self, at: usize, query: usize) -> Option<String> {
+        let map = &self.difference.maps[at];
+        let by_change = |&one: &usize, &other: &usize| map.weight(query, one).total_cmp(&map.weight(query, other));
+        let (least, most) = (visible_keys(map, query).min_by(by_change)?, visible_keys(map, query).max_by(by_change)?);
+        let change = |key: usize| Some(format!("{:+.2} on {}", map.weight(query, key), self.token(map.keys, key)?));
+        let loses = (map.weight(query, least) < 0.0).then(|| change(least)).flatten();
+        let gains = (map.weight(query, most) > 0.0).then(|| change(most)).flatten();
+        let changes: Vec<String> = loses.into_iter().chain(gains).collect();
+        let by = match self.is_softmax(at) {
+            true => format!("by {:.2} of its weight", moved(map, query)),
+            false => format!("by {:.2} in sum", 2.0 * moved(map, query)),
+        };
+        Some(format!("there the row of {} changes most, {by}: {}", self.token(map.queries, query)?, changes.join(", ")))
+    }
+}
+
+/// The keys that a query sees.
+fn visible_keys(map: &HeadMap, query: usize) -> impl Iterator<Item = usize> {
+    (0..map.keys).filter(move |&key| !map.is_masked(query, key))
+}
+
+/// How much of a row's weight lies elsewhere: half of the sum of what its keys gain or lose.
+fn moved(difference: &HeadMap, query: usize) -> f64 {
+    let row = &difference.weights[query * difference.keys..][..difference.keys];
+    row.iter().map(|&change| f64::from(change.abs())).sum::<f64>() / 2.0
 }
 
 #[cfg(test)]
@@ -136,7 +205,7 @@ mod tests {
             ]
         );
         let same = changes(&first, &first, &difference(&first.maps, &first.maps).unwrap());
-        assert_eq!(same, ["every head looks the same in both: 0.0000 of a row's weight lies elsewhere, at most"]);
+        assert_eq!(same, ["every head looks the same in both: 0.00 of a row's weight lies elsewhere, at most"]);
     }
 
     #[test]
@@ -154,5 +223,68 @@ mod tests {
         }
         let faint = panel("first", tokens, &[STILL], vec![measured(0, 0.3)]);
         assert_eq!(standing_out(&faint, &faint), ["nothing stands out in either"]);
+    }
+
+    #[test]
+    fn texts_of_which_a_part_is_compared_are_told_with_places_in_both() {
+        let first = panel("first", ["a", "b", "c"], &[BEFORE], vec![]);
+        let mut second = panel("second", ["a", "c", ""], &[STILL], vec![]);
+        second.maps.tokens.truncate(2);
+        let map = &mut second.maps.maps[0];
+        (map.queries, map.keys, map.weights) = (2, 2, vec![1.0, 0.0, 0.25, 0.75]);
+        let lines = changes(&first, &second, &difference(&first.maps, &second.maps).unwrap());
+        let expected = [
+            "2 of 3 and 2 tokens are compared: those that both texts begin with and end with",
+            "layer 1 head 0 changes: 0.75 of a row's weight lies elsewhere",
+            "there the row of \"c\" (2 and 1) changes most, by 0.75 of its weight: -0.75 on \"a\" (0), +0.75 on \"c\" (2 and 1)",
+        ];
+        assert_eq!(lines, expected);
+        // One token at the end of a text and at the beginning of the other chooses in one of them.
+        let alone = Panel {
+            maps: Maps {
+                tokens: vec!["c".into()],
+                maps: vec![HeadMap { queries: 1, keys: 1, weights: vec![1.0], ..first.maps.maps[0].clone() }],
+                ..first.maps.clone()
+            },
+            ..second.clone()
+        };
+        let chosen = Panel { maps: Maps { maps: vec![of(STILL)], ..first.maps.clone() }, ..first.clone() };
+        let lines = changes(&chosen, &alone, &difference(&chosen.maps, &alone.maps).unwrap());
+        assert_eq!(
+            lines[2],
+            "there the row of \"c\" (2 and 0) changes most, by 0.25 of its weight: +0.50 on \"c\" (2 and 0)"
+        );
+        // The first token sees itself alone, in both.
+        let begin = Panel { maps: Maps { tokens: vec!["a".into()], ..alone.maps }, ..alone };
+        let lines = changes(&chosen, &begin, &difference(&chosen.maps, &begin.maps).unwrap());
+        assert_eq!(lines[1..], ["no row can be compared: each that both have sees one key"]);
+    }
+
+    fn of(weights: [f32; 9]) -> HeadMap {
+        HeadMap { layer: 1, head: 0, queries: 3, keys: 3, weights: weights.to_vec(), causal: true }
+    }
+
+    #[test]
+    fn weights_that_are_no_softmax_have_no_share_and_masked_keys_are_not_named() {
+        let first = panel("first", ["a", "b", "c"], &[STILL], vec![]);
+        let wild = panel("second", ["a", "b", "c"], &[[9.0, 0.0, 0.0, 0.5, 2.5, 0.0, 0.2, 0.3, 0.5]], vec![]);
+        let lines = changes(&first, &wild, &difference(&first.maps, &wild.maps).unwrap());
+        let expected = [
+            "layer 1 head 0 changes: the weights of a row differ by 1.00 in sum",
+            "there the row of \"b\" (1) changes most, by 2.00 in sum: +2.00 on \"b\" (1)",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn heads_at_different_places_are_both_named() {
+        let first = panel("first", ["a", "b", "c"], &[BEFORE], vec![]);
+        let mut second = panel("second", ["a", "b", "c"], &[AFTER], vec![]);
+        (second.maps.maps[0].layer, second.maps.maps[0].head) = (0, 3);
+        let lines = changes(&first, &second, &difference(&first.maps, &second.maps).unwrap());
+        assert_eq!(
+            lines[0],
+            "from layer 1 head 0 of first to layer 0 head 3 of second a row changes: 0.50 of a row's weight lies elsewhere"
+        );
     }
 }

@@ -16,9 +16,6 @@ use crate::graph::{Value, differentiate};
 use crate::model::GptConfig;
 use crate::tape::{RunOn, Tensor};
 
-/// How far the sum of a softmax may be from 1.
-const ROUNDING: f64 = 1e-3;
-
 /// The weights of a forward pass and what the loss makes of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradients {
@@ -89,29 +86,24 @@ pub async fn weight_gradients(
     };
     let maps = weights.maps.iter().map(of_head).collect::<Result<_, _>>()?;
     let gradients = Maps { maps, quantity: Quantity::Gradient, ..weights.clone() };
-    let score_gradients = weights.maps.iter().all(is_softmax).then(|| {
+    let score_gradients = weights.maps.iter().all(HeadMap::is_softmax).then(|| {
         let maps = weights.maps.iter().zip(&gradients.maps).map(|(weights, gradient)| on_scores(weights, gradient));
         Maps { maps: maps.collect(), ..gradients.clone() }
     });
     Ok(Gradients { weights, gradients, score_gradients, loss })
 }
 
-/// Whether rows sum to 1, or see nothing, and nothing is below 0.
-fn is_softmax(map: &HeadMap) -> bool {
-    map.weights.chunks(map.keys.max(1)).all(|row| {
-        let sum: f64 = row.iter().copied().map(f64::from).sum();
-        row.iter().all(|&weight| weight >= 0.0) && ((sum - 1.0).abs() < ROUNDING || sum == 0.0)
-    })
-}
-
-/// What the softmax hands on of the gradient on its weights.
+/// What the softmax hands on of the gradient on its weights: nothing where a query sees one key. What is no more than the
+/// rounding of weights is 0 too, so that no rounding is seen where rows are scaled by their largest number.
 fn on_scores(weights: &HeadMap, gradient: &HeadMap) -> HeadMap {
     let rows = weights.weights.chunks(weights.keys.max(1)).zip(gradient.weights.chunks(weights.keys.max(1)));
     let row = |(weights, gradients): (&[f32], &[f32])| -> Vec<f32> {
         let pairs =
             || weights.iter().zip(gradients).map(|(&weight, &gradient)| (f64::from(weight), f64::from(gradient)));
         let mean: f64 = pairs().map(|(weight, gradient)| weight * gradient).sum();
-        pairs().map(|(weight, gradient)| (weight * (gradient - mean)) as f32).collect()
+        let rounding = f64::from(f32::EPSILON) * pairs().map(|(_, gradient)| gradient.abs()).fold(0.0, f64::max);
+        let on_score = |(weight, gradient): (f64, f64)| weight * (gradient - mean);
+        pairs().map(on_score).map(|number| if number.abs() <= rounding { 0.0 } else { number as f32 }).collect()
     };
     HeadMap { weights: rows.flat_map(row).collect(), ..gradient.clone() }
 }

@@ -1,5 +1,9 @@
 //! What a map is: the attention weights of one head over one text, and the maps of one model.
 
+use std::fmt::Display;
+
+use super::picture::label::label_within;
+
 /// What the numbers of a map are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quantity {
@@ -59,16 +63,35 @@ impl Quantity {
     }
 }
 
+/// The longest label of a token in a sentence, in columns.
+const QUOTED: usize = 40;
+
+/// A token with its position, for sentences.
+pub(super) fn quoted(token: &str, position: impl Display) -> String {
+    format!("\"{}\" ({position})", label_within(token, QUOTED))
+}
+
 impl Maps {
-    /// A token with its position, for sentences: which one stands at a row or a column of a map with `length` of them.
-    /// Queries and keys are the last tokens of the text.
+    /// The token at a row or a column of a map with `length` of them, for sentences. Queries and keys are the last tokens of
+    /// the text.
     pub(super) fn quoted(&self, length: usize, at: usize) -> Option<String> {
         let position = (self.tokens.len() + at).checked_sub(length)?;
-        Some(format!("{:?} ({position})", self.tokens.get(position)?))
+        Some(quoted(self.tokens.get(position)?, position))
     }
 }
 
+/// How far the sum of a softmax may be from 1.
+const ROUNDING: f64 = 1e-3;
+
 impl HeadMap {
+    /// Whether the numbers can be those of a softmax: each row sums to 1 or sees nothing, and nothing is below 0.
+    pub fn is_softmax(&self) -> bool {
+        self.weights.chunks(self.keys.max(1)).all(|row| {
+            let sum: f64 = row.iter().copied().map(f64::from).sum();
+            row.iter().all(|&weight| weight >= 0.0) && ((sum - 1.0).abs() < ROUNDING || sum == 0.0)
+        })
+    }
+
     pub fn is_masked(&self, query: usize, key: usize) -> bool {
         self.causal && key + self.queries > query + self.keys
     }

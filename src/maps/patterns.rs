@@ -123,10 +123,10 @@ impl Reference {
             [query, key, other] => (query, key, Some(other)),
             _ => return Err(format!("'{}' is not QUERY:KEY or QUERY:KEY:OTHER", text.escape_debug())),
         };
-        let query = position(query, tokens)?;
+        let query = position(query, tokens, "of the text")?;
         let before = &tokens[..query];
-        let key = position(key, before)?;
-        let other = other.map(|other| position(other, before)).transpose()?;
+        let key = position(key, before, "before the query")?;
+        let other = other.map(|other| position(other, before, "before the query")).transpose()?;
         match other == Some(key) {
             true => Err(format!("what it refers to and what it does not are both token {key}")),
             false => Ok(Self { query, key, other }),
@@ -134,15 +134,15 @@ impl Reference {
     }
 }
 
-fn position(part: &str, tokens: &[String]) -> Result<usize, String> {
+fn position(part: &str, tokens: &[String], which: &str) -> Result<usize, String> {
     let found = tokens.iter().rposition(|token| token == part || (token.trim() == part && !part.is_empty()));
     let number = || part.parse().ok().filter(|&position: &usize| position < tokens.len());
     found.or_else(number).ok_or_else(|| {
-        let count = tokens.len();
-        format!(
-            "'{}' is neither one of the {count} tokens that it can be, nor a number below {count}",
-            part.escape_debug()
-        )
+        let part = part.escape_debug();
+        match tokens.len() {
+            0 => format!("'{part}' cannot be meant: there is no token {which}"),
+            count => format!("'{part}' is neither one of the {count} tokens {which}, nor a position below {count}"),
+        }
     })
 }
 
@@ -293,11 +293,12 @@ mod tests {
             ("6:the:1", reference(6, 3, Some(1))),
             ("7", Err("'7' is not QUERY:KEY or QUERY:KEY:OTHER".into())),
             ("1:2:3:4", Err("'1:2:3:4' is not QUERY:KEY or QUERY:KEY:OTHER".into())),
-            ("8:1", Err("'8' is neither one of the 8 tokens that it can be, nor a number below 8".into())),
-            ("3:5", Err("'5' is neither one of the 3 tokens that it can be, nor a number below 3".into())),
+            ("8:1", Err("'8' is neither one of the 8 tokens of the text, nor a position below 8".into())),
+            ("3:5", Err("'5' is neither one of the 3 tokens before the query, nor a position below 3".into())),
+            ("0:1", Err("'1' cannot be meant: there is no token before the query".into())),
             (
                 "\u{1b}[2J:1",
-                Err("'\\u{1b}[2J' is neither one of the 8 tokens that it can be, nor a number below 8".into()),
+                Err("'\\u{1b}[2J' is neither one of the 8 tokens of the text, nor a position below 8".into()),
             ),
         ] {
             assert_eq!(Reference::parse(text, &tokens), expected, "{text}");

@@ -3,9 +3,10 @@
 use super::gradients::Gradients;
 use super::map::{HeadMap, Maps};
 
-/// What the loss gains by moving the weight of a row to one of its keys, nats a token for a whole row's weight, as long as
-/// little is moved: `g_ij - sum_k w_ik g_ik`, the derivative of the loss along the change that takes from every key of row i in proportion
-/// to its weight and gives to key j.
+/// What the loss gains where a key gets more of its row, nats a token for a whole weight, as long as little is moved.
+///
+/// Rows of a softmax share out one weight, so more for one key is less for all of its row in proportion, and the derivative along
+/// that is `g_ij - sum_k w_ik g_ik`. Of other weights it is `g_ij`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pull {
     map: usize,
@@ -15,30 +16,58 @@ struct Pull {
     rise: f64,
 }
 
-fn of_map(at: usize, weights: &HeadMap, gradients: &HeadMap) -> impl Iterator<Item = Pull> {
-    let keys = weights.keys;
-    (0..weights.queries).flat_map(move |query| {
-        let row = query * keys..(query + 1) * keys;
-        let pairs = weights.weights[row.clone()].iter().zip(&gradients.weights[row]);
-        let mean: f64 = pairs.map(|(&weight, &gradient)| f64::from(weight) * f64::from(gradient)).sum();
-        let visible = (0..keys).filter(move |&key| !weights.is_masked(query, key));
-        visible.map(move |key| Pull { map: at, query, key, rise: f64::from(gradients.weight(query, key)) - mean })
-    })
+/// The furthest pulls of all rows that can choose.
+#[derive(Default)]
+struct Extremes {
+    /// Whether any row can.
+    chooses: bool,
+    lowest: Option<Pull>,
+    highest: Option<Pull>,
+}
+
+impl Extremes {
+    fn take(&mut self, at: usize, weights: &HeadMap, gradients: &HeadMap) {
+        let softmax = weights.is_softmax();
+        for query in 0..weights.queries {
+            let visible: Vec<usize> = (0..weights.keys).filter(|&key| !weights.is_masked(query, key)).collect();
+            if visible.len() < 2 {
+                continue;
+            }
+            self.chooses = true;
+            let number = |map: &HeadMap, key: usize| f64::from(map.weight(query, key));
+            let shared = |key: &usize| number(weights, *key) * number(gradients, *key);
+            let shared = if softmax { visible.iter().map(shared).sum() } else { 0.0 };
+            for &key in &visible {
+                let rise = number(gradients, key) - shared;
+                let pull = Some(Pull { map: at, query, key, rise });
+                if rise < self.lowest.map_or(0.0, |lowest| lowest.rise) {
+                    self.lowest = pull;
+                } else if rise > self.highest.map_or(0.0, |highest| highest.rise) {
+                    self.highest = pull;
+                }
+            }
+        }
+    }
 }
 
 /// The loss, and where it would fall and rise fastest, in sentences.
 pub fn pulls(found: &Gradients) -> Vec<String> {
     let Gradients { weights, gradients, score_gradients, loss } = found;
     let mut lines = vec![format!("the loss of the text is {loss:.4} nats a token")];
-    let pairs = weights.maps.iter().zip(&gradients.maps).enumerate();
-    let all = || pairs.clone().flat_map(|(at, (weights, gradients))| of_map(at, weights, gradients));
-    let lowest = all().min_by(|one, other| one.rise.total_cmp(&other.rise)).filter(|pull| pull.rise < 0.0);
-    let highest = all().max_by(|one, other| one.rise.total_cmp(&other.rise)).filter(|pull| pull.rise > 0.0);
-    if lowest.is_none() && highest.is_none() {
-        lines.push("the loss does not depend on where these heads look".into());
+    let mut found = Extremes::default();
+    for (at, (weights, gradients)) in weights.maps.iter().zip(&gradients.maps).enumerate() {
+        found.take(at, weights, gradients);
     }
-    for (pull, what) in [(lowest, "fall"), (highest, "rise")] {
-        lines.extend(pull.and_then(|pull| sentence(weights, pull, what)));
+    match found {
+        Extremes { chooses: false, .. } => lines.push("no row can choose: each sees one key".into()),
+        Extremes { lowest: None, highest: None, .. } => {
+            lines.push("the loss does not depend on where these heads look".into());
+        }
+        Extremes { lowest, highest, .. } => {
+            for (pull, what) in [(lowest, "fall"), (highest, "rise")] {
+                lines.extend(pull.and_then(|pull| sentence(weights, pull, what)));
+            }
+        }
     }
     match score_gradients {
         Some(scores) => lines.extend(dead_rows(gradients, scores)),
@@ -71,9 +100,10 @@ fn dead_rows(gradients: &Maps, scores: &Maps) -> Option<String> {
         }
     }
     let share = 100.0 * dead as f64 / asked as f64;
+    let (rows, are) = (if asked == 1 { "row" } else { "rows" }, if dead == 1 { "is" } else { "are" });
     (asked > 0).then(|| {
         format!(
-            "{dead} of {asked} rows ({share:.0}%) are dead: the softmax hands on less than a sixteenth of what equal \
+            "{dead} of {asked} {rows} ({share:.0}%) {are} dead: the softmax hands on less than a sixteenth of what equal \
              weights would"
         )
     })
@@ -83,9 +113,10 @@ fn sentence(maps: &Maps, pull: Pull, what: &str) -> Option<String> {
     let map = maps.maps.get(pull.map)?;
     let (query, key) = (maps.quoted(map.queries, pull.query)?, maps.quoted(map.keys, pull.key)?);
     let (weight, rate) = (map.weight(pull.query, pull.key), pull.rise.abs() / 100.0);
+    let of = if map.is_softmax() { "of the row" } else { "of weight" };
     Some(format!(
         "it would {what} fastest with more weight of layer {} head {} from {query} on {key}, which has {weight:.2}: by \
-         {rate:.2e} nats a token for each hundredth of the row",
+         {rate:.2e} nats a token for each hundredth {of}",
         map.layer, map.head
     ))
 }
@@ -124,17 +155,42 @@ mod tests {
             pulls(&found([-9.0, 0.0, -1.0, 3.0])),
             [
                 "the loss of the text is 1.2500 nats a token",
-                "it would fall fastest with more weight of layer 2 head 1 from \"\\\"\" (1) on \"a\" (0), which has 0.25: by \
+                "it would fall fastest with more weight of layer 2 head 1 from \"\"\" (1) on \"a\" (0), which has 0.25: by \
                  3.00e-2 nats a token for each hundredth of the row",
-                "it would rise fastest with more weight of layer 2 head 1 from \"\\\"\" (1) on \"\\\"\" (1), which has 0.75: by \
+                "it would rise fastest with more weight of layer 2 head 1 from \"\"\" (1) on \"\"\" (1), which has 0.75: by \
                  1.00e-2 nats a token for each hundredth of the row",
-                "0 of 1 rows (0%) are dead: the softmax hands on less than a sixteenth of what equal weights would",
+                "0 of 1 row (0%) are dead: the softmax hands on less than a sixteenth of what equal weights would",
             ]
         );
         assert_eq!(pulls(&found([5.0, 0.0, 2.0, 2.0]))[1], "the loss does not depend on where these heads look");
         let mut saturated = found([0.0, 0.0, -800.0, 800.0]);
-        assert!(pulls(&saturated)[3].starts_with("1 of 1 rows (100%) are dead"));
+        assert!(pulls(&saturated)[3].starts_with("1 of 1 row (100%) is dead"));
         saturated.score_gradients = None;
         assert!(pulls(&saturated)[3].starts_with("no gradient on scores is shown"));
+    }
+
+    #[test]
+    fn weights_that_are_no_softmax_are_taken_one_by_one() {
+        let mut found = found([-9.0, 0.0, -1.0, 3.0]);
+        found.weights.maps[0].weights = vec![1.0, 0.0, 0.0, 0.02];
+        found.score_gradients = None;
+        let lines = pulls(&found);
+        assert!(
+            lines[1].ends_with("on \"a\" (0), which has 0.00: by 1.00e-2 nats a token for each hundredth of weight")
+        );
+        assert!(lines[2].ends_with("which has 0.02: by 3.00e-2 nats a token for each hundredth of weight"));
+    }
+
+    #[test]
+    fn a_row_of_one_key_is_told_of_nothing() {
+        let mut found = found([-9.0, 0.0, -1.0, 3.0]);
+        let alone = |maps: &mut Maps| {
+            let map = &mut maps.maps[0];
+            (map.queries, map.keys, map.weights) = (1, 1, vec![map.weights[0]]);
+        };
+        alone(&mut found.weights);
+        alone(&mut found.gradients);
+        found.score_gradients.iter_mut().for_each(alone);
+        assert_eq!(pulls(&found)[1..], ["no row can choose: each sees one key"]);
     }
 }

@@ -50,7 +50,8 @@ impl Finding<'_> {
         if self.heads == 0 {
             let distractor = distractor.map_or(String::new(), |value| format!(", distractor {value:.2}"));
             let advice = match queries {
-                1 | 2 if score >= super::LEAST_WEIGHT => "give a longer text",
+                // One reference is enough.
+                1 | 2 if score >= super::LEAST_WEIGHT && self.pattern != Pattern::Coreference => "give a longer text",
                 _ => "train longer or try another seed",
             };
             let place = format!("layer {} head {}, {}", head.layer, head.head, over(queries));
@@ -115,6 +116,7 @@ pub fn sentences(maps: &Maps, measured: &[HeadMeasures]) -> Vec<String> {
     if let Some(closest) = same.first().filter(|_| !all_even) {
         let more = match same.len() - 1 {
             0 => String::new(),
+            1 => format!(" (1 pair more is closer than {SAME})"),
             count => format!(" ({count} pairs more are closer than {SAME})"),
         };
         lines.push(pair(closest, "look the same") + &more);
@@ -129,7 +131,9 @@ pub fn sentences(maps: &Maps, measured: &[HeadMeasures]) -> Vec<String> {
     if all_even {
         let means = measured.iter().filter_map(|head| head.of(Pattern::Entropy)).map(|measure| measure.score);
         let least = means.fold(1.0, f64::min);
-        lines.push(format!("every head looks nearly equally at all that it sees: entropy {least:.2} of 1 or more"));
+        lines.push(format!(
+            "every head looks nearly equally at all that it sees: its entropy is {least:.2} or more, of 1 at most"
+        ));
     }
     if !maps.maps.is_empty() && maps.maps.iter().all(|map| map.causal) {
         lines.push("the upper triangle is empty: no query sees a later key".into());

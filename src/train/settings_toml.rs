@@ -80,7 +80,11 @@ mod tests {
                 1,
                 "'flash' is no attention: it may be naive, fused, FILE.star or builtin:NAME",
             ),
-            ("preset = \"huge\"\n", 1, "unknown variant `huge`, expected one of `tiny`, `heads`, `induction`, `nano`, `baby`"),
+            (
+                "preset = \"huge\"\n",
+                1,
+                "unknown variant `huge`, expected one of `tiny`, `heads`, `induction`, `nano`, `baby`",
+            ),
             ("steps = 3\nsteps = 4\n", 2, "duplicate key"),
             ("steps = 3\nbatch 4\n", 2, ""),
             ("[model]\nlayers = 2\n", 1, "unknown field `model`"),

@@ -63,11 +63,15 @@ fn a_map_is_that_of_the_trace() {
 #[test]
 fn a_pattern_that_no_head_shows_is_not_found_and_nothing_is_written() {
     let room = Room::new();
-    let find = |kind: &str| map(&room, &["--text", "Balesdo", "--find", kind, "--out", "map.png"]).fine();
+    let find = |kind: &str| map(&room, &["--text", "Balesdo", "--find", kind]).fine();
     assert_eq!(find("coreference"), "coreference: none found: it is not known what refers to what\n");
     // A model of six steps looks at the token before no more than at others.
     let said = find("previous");
     assert!(said.starts_with("previous: none found (best 0.") && said.lines().count() == 1, "{said}");
+    // Where a file was asked for there is none, and a script can tell.
+    let ended = map(&room, &["--text", "Balesdo", "--find", "previous", "--out", "map.png"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.stdout, format!("{said}map.png is not written: nothing was found\n"));
     let said = map(&room, &["--text", "Balesdo", "--find", "coreference", "--refers", "o:l"]).fine();
     assert!(said.contains("coreference: ") && said.contains("over 1 query"), "{said}");
     assert!(std::fs::read_dir(room.path("")).unwrap().next().is_none(), "something was written");
@@ -88,7 +92,7 @@ fn what_cannot_be_shown_is_named() {
         (&["--text", "ba€"], "U+20AC"),
         (&["--text", "Bal", "--out", "map.gif"], "--out map.gif: the name must end in one of .png, .svg, .html"),
         (&["--text", "Bal", "--out", "taken.html"], "taken.html"),
-        (&["--text", "Bal", "--refers", "l:z"], "--refers: 'z' is neither one of the 2 tokens"),
+        (&["--text", "Bal", "--refers", "l:z"], "--refers: 'z' is neither one of the 2 tokens before the query"),
     ] {
         let ended = map(&room, more);
         assert_eq!(ended.code, Some(2), "{more:?}: {}", ended.stderr);
@@ -110,7 +114,12 @@ fn json(room: &Room, name: &str) -> serde_json::Value {
 
 /// The numbers of a map in a JSON file, 0 where masked.
 fn numbers(panel: &serde_json::Value) -> Vec<f64> {
-    let rows = panel["maps"][0]["weights"].as_array().unwrap().iter();
+    let called = match panel["quantity"].as_str() {
+        Some("difference") => "differences",
+        Some("gradient") => "gradients",
+        _ => "weights",
+    };
+    let rows = panel["maps"][0][called].as_array().unwrap().iter();
     rows.flat_map(|row| row.as_array().unwrap()).map(|cell| cell.as_f64().unwrap_or(0.0)).collect()
 }
 
@@ -142,6 +151,8 @@ fn two_texts_stand_beside_each_other_with_what_is_more_in_the_second() {
     let said = map(&room, &["--text", "Bal", "--against", "esdo", "--out", "none.svg"]).fine();
     assert!(said.contains("no difference is shown: the texts have different lengths and no token in common"), "{said}");
     assert!(said.contains("in 2 panels"), "{said}");
+    let ended = map(&room, &["--text", "Bal", "--against", "balbalbalbal"]);
+    assert!(ended.stderr.contains("error: --against: no map, because the text has 12 tokens"), "{}", ended.stderr);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use super::cells::{Cells, Scale};
 use super::labelled::{MOST, labelled};
+use super::letters::Letters;
 use super::multiples::multiples;
 use crate::maps::{HeadMap, Panel};
 
@@ -95,11 +96,11 @@ impl Drawing {
     /// Maps of one panel, or of several beside each other. A map that stands alone, or beside one or two others, has the
     /// labels of its tokens; of more there are small multiples. The scale, `notes` and where the numbers come from are told
     /// with them.
-    pub fn of(panels: &[Panel], scale: Scale, notes: &[String]) -> Self {
+    pub fn of(panels: &[Panel], scale: Scale, notes: &[String], letters: Letters) -> Self {
         let alone = panels.iter().all(|panel| panel.maps.maps.len() == 1);
         match alone && (1..=MOST).contains(&panels.len()) {
-            true => labelled(panels, scale, notes),
-            false => multiples(panels, scale, notes),
+            true => labelled(panels, scale, notes, letters),
+            false => multiples(panels, scale, notes, letters),
         }
     }
 }
@@ -137,7 +138,7 @@ mod tests {
             text(&[], vec![]),
         ] {
             let of_one = |map: &HeadMap| alone(&Maps { maps: vec![map.clone()], ..maps.clone() });
-            let heads = maps.maps.iter().map(|map| Drawing::of(&[of_one(map)], Scale::Row, &notes));
+            let heads = maps.maps.iter().map(|map| Drawing::of(&[of_one(map)], Scale::Row, &notes, Letters::Any));
             // Beside each other: two, with and without their difference, and the steps of a run.
             let panel =
                 |name: &str, about: &str, maps: &Maps| Panel { name: name.into(), about: about.into(), ..alone(maps) };
@@ -152,8 +153,11 @@ mod tests {
             };
             let several =
                 beside(&maps).into_iter().chain(maps.maps.iter().take(1).flat_map(|map| beside(&of_one(map).maps)));
-            let several: Vec<Drawing> = several.map(|panels| Drawing::of(&panels, Scale::Fixed, &notes)).collect();
-            for drawing in heads.chain([Drawing::of(&[alone(&maps)], Scale::Fixed, &notes)]).chain(several) {
+            let several: Vec<Drawing> =
+                several.map(|panels| Drawing::of(&panels, Scale::Fixed, &notes, Letters::Any)).collect();
+            for drawing in
+                heads.chain([Drawing::of(&[alone(&maps)], Scale::Fixed, &notes, Letters::Any)]).chain(several)
+            {
                 let texts = drawing.shapes.iter().filter_map(|shape| match shape {
                     Shape::Text(text) => Some((extent(text), text)),
                     _ => None,
@@ -177,7 +181,7 @@ mod tests {
     fn the_title_says_layer_and_head_and_the_foot_where_the_weights_come_from() {
         let mut maps = text(&["a", "b"], vec![causal(2, 2)]);
         (maps.maps[0].layer, maps.maps[0].head) = (2, 3);
-        let drawing = Drawing::of(&[alone(&maps)], Scale::Row, &["a note".into()]);
+        let drawing = Drawing::of(&[alone(&maps)], Scale::Row, &["a note".into()], Letters::Any);
         assert_eq!(drawing.title, "layer 2, head 3");
         let texts: Vec<&str> = drawing
             .shapes

@@ -1,14 +1,25 @@
 //! Maps as JSON.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::maps::{HeadMap, HeadMeasures, Panel};
+use crate::maps::{HeadMap, HeadMeasures, Panel, Quantity};
 
 /// Maps beside each other.
 #[derive(Serialize)]
 struct Documents<'a> {
     panels: Vec<Named<'a>>,
+    notes: &'a [String],
+}
+
+/// Maps that stand alone.
+#[derive(Serialize)]
+struct Alone<'a> {
+    #[serde(flatten)]
+    document: Document<'a>,
+    notes: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -38,22 +49,24 @@ struct Entry<'a> {
     keys: usize,
     causal: bool,
     measures: Value,
-    /// A list a query; `null` where the key is masked.
-    weights: Vec<Vec<Option<&'a f32>>>,
+    /// Under what they are called: a list a query; `null` where the key is masked.
+    #[serde(flatten)]
+    numbers: BTreeMap<&'static str, Vec<Vec<Option<&'a f32>>>>,
 }
 
 /// The maps as one JSON object: the tokens' own text, and for each map its weights `[Tq][Tk]` in full precision, `null`
-/// where masked, with what was measured of it. Several panels are a list of such objects, each with its name.
+/// where masked, with what was measured of it; differences and gradients are called so in the place of weights. Several
+/// panels are a list of such objects, each with its name. Last come the sentences.
 ///
 /// # Errors
 /// None that a map can cause.
-pub fn json(panels: &[Panel]) -> serde_json::Result<String> {
+pub fn json(panels: &[Panel], notes: &[String]) -> serde_json::Result<String> {
     if let [panel] = panels {
-        return serde_json::to_string(&Document::of(panel));
+        return serde_json::to_string(&Alone { document: Document::of(panel), notes });
     }
     let named =
         panels.iter().map(|panel| Named { name: &panel.name, about: &panel.about, document: Document::of(panel) });
-    serde_json::to_string(&Documents { panels: named.collect() })
+    serde_json::to_string(&Documents { panels: named.collect(), notes })
 }
 
 impl<'a> Document<'a> {
@@ -69,7 +82,7 @@ impl<'a> Document<'a> {
             heads: maps.heads,
             quantity,
             source: &maps.source,
-            maps: maps.maps.iter().map(|map| Entry::of(map, entry(map))).collect(),
+            maps: maps.maps.iter().map(|map| Entry::of(map, maps.quantity, entry(map))).collect(),
         }
     }
 }
@@ -89,13 +102,14 @@ pub fn measured(head: &HeadMeasures) -> Map<String, Value> {
 }
 
 impl<'a> Entry<'a> {
-    fn of(map: &'a HeadMap, measures: Value) -> Self {
+    fn of(map: &'a HeadMap, quantity: Quantity, measures: Value) -> Self {
         let &HeadMap { layer, head, queries, keys, causal, .. } = map;
-        let weights = (0..queries).map(|query| {
+        let rows = (0..queries).map(|query| {
             let row = &map.weights[query * keys..(query + 1) * keys];
             row.iter().enumerate().map(|(key, weight)| (!map.is_masked(query, key)).then_some(weight)).collect()
         });
-        Self { layer, head, queries, keys, causal, measures, weights: weights.collect() }
+        let [_, called] = quantity.names();
+        Self { layer, head, queries, keys, causal, measures, numbers: BTreeMap::from([(called, rows.collect())]) }
     }
 }
 
@@ -103,7 +117,7 @@ impl<'a> Entry<'a> {
 mod tests {
     use super::*;
     use crate::maps::picture::examples::{HOSTILE, alone, causal, of_rows, text};
-    use crate::maps::{Maps, Measure, Pattern, Quantity};
+    use crate::maps::{Maps, Measure, Pattern};
 
     #[test]
     fn weights_tokens_and_measures_read_back_and_what_is_masked_is_null() {
@@ -111,8 +125,9 @@ mod tests {
         let measure = Measure { score: 0.9, uniform: 0.5, distractor: None, queries: 1 };
         let measures = [HeadMeasures { layer: 0, head: 0, measures: vec![(Pattern::PreviousToken, measure)] }];
         let panel = Panel { measured: measures.to_vec(), ..alone(&maps) };
-        let value: Value = serde_json::from_str(&json(std::slice::from_ref(&panel)).unwrap()).unwrap();
-        assert_eq!(value["quantity"], "weight");
+        let value: Value =
+            serde_json::from_str(&json(std::slice::from_ref(&panel), &["a note".into()]).unwrap()).unwrap();
+        assert_eq!((&value["quantity"], &value["notes"]), (&json!("weight"), &json!(["a note"])));
         assert_eq!(value["tokens"], json!(HOSTILE[..2]));
         assert_eq!(value["maps"][0]["weights"], json!([[1.0, null], [0.1, 0.9]]));
         assert_eq!(value["maps"][0]["measures"]["previous"]["score"], json!(0.9));
@@ -120,9 +135,10 @@ mod tests {
         assert_eq!(value["maps"][1]["measures"], json!({}));
         let gradient = Maps { quantity: Quantity::Gradient, ..maps };
         let panels = [panel, Panel { name: "gradient".into(), about: "\"".into(), ..alone(&gradient) }];
-        let value: Value = serde_json::from_str(&json(&panels).unwrap()).unwrap();
+        let value: Value = serde_json::from_str(&json(&panels, &[]).unwrap()).unwrap();
         assert_eq!(value["panels"][0]["maps"][0]["measures"]["previous"]["score"], json!(0.9));
         let [second, about] = ["quantity", "about"].map(|name| &value["panels"][1][name]);
         assert_eq!((second, about), (&json!("gradient"), &json!("\"")));
+        assert_eq!(value["panels"][1]["maps"][1]["gradients"], json!([[0.5, 0.5]]));
     }
 }

@@ -42,9 +42,13 @@ pub fn label(token: &str) -> String {
 
 /// The label of a token, cut to at most `columns` columns of a terminal. A label that was cut ends with `…`.
 pub fn label_within(token: &str, columns: usize) -> String {
-    let whole = label(token);
-    if width(&whole) <= columns {
-        return whole;
+    cut(&label(token), columns)
+}
+
+/// A label that takes at most so many columns. One that was cut ends with `…`.
+pub fn cut(whole: &str, columns: usize) -> String {
+    if width(whole) <= columns {
+        return whole.to_string();
     }
     let mut cut = String::new();
     let mut used = 1;

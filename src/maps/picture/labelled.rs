@@ -3,6 +3,7 @@
 use super::cells::{Cells, Scale, Tone, beyond_the_scale};
 use super::drawing::{ADVANCE, Drawing, LINE, Shape, Text};
 use super::label::width;
+use super::letters::Letters;
 use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, origins, scales, shortened, title};
 use super::tokens;
 use crate::maps::{HeadMap, Panel};
@@ -34,7 +35,7 @@ struct Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    fn new(panel: &'a Panel, map: &'a HeadMap, scale: Scale, side: usize) -> Self {
+    fn new(panel: &'a Panel, map: &'a HeadMap, scale: Scale, (side, letters): (usize, Letters)) -> Self {
         let maps = &panel.maps;
         let tone = Tone::of(maps, scale);
         let cells = Cells::of(map, tone, side, side);
@@ -43,8 +44,8 @@ impl<'a> Sheet<'a> {
         let every = |count: usize, name: &dyn Fn(usize) -> String| -> Vec<(usize, String)> {
             (0..count).step_by(stride).map(|at| (at, name(at * cells.pooled))).collect()
         };
-        let queries = every(cells.rows, &|at| tokens::query(maps, map, at, LONGEST));
-        let keys = every(cells.columns, &|at| tokens::key(maps, map, at, LONGEST));
+        let queries = every(cells.rows, &|at| tokens::query(maps, map, at, (letters, LONGEST)));
+        let keys = every(cells.columns, &|at| tokens::key(maps, map, at, (letters, LONGEST)));
         let longest = |labels: &[(usize, String)]| labels.iter().map(|(_, label)| width(label)).max().unwrap_or(0);
         let left = longest(&queries).max("query".len()) * ADVANCE + GAP;
         let above = longest(&keys) * ADVANCE + GAP;
@@ -76,10 +77,10 @@ impl<'a> Sheet<'a> {
 }
 
 /// A picture of one map of each panel.
-pub fn labelled(panels: &[Panel], scale: Scale, notes: &[String]) -> Drawing {
+pub fn labelled(panels: &[Panel], scale: Scale, notes: &[String], letters: Letters) -> Drawing {
     let side = if panels.len() == 1 { SIDE } else { SIDE_BESIDE };
     let pairs = panels.iter().filter_map(|panel| Some((panel, panel.maps.maps.first()?)));
-    let sheets: Vec<Sheet<'_>> = pairs.map(|(panel, map)| Sheet::new(panel, map, scale, side)).collect();
+    let sheets: Vec<Sheet<'_>> = pairs.map(|(panel, map)| Sheet::new(panel, map, scale, (side, letters))).collect();
     // A legend stands behind the last of those that share it.
     let legends: Vec<bool> =
         (0..sheets.len()).map(|at| sheets.get(at + 1).is_none_or(|next| next.tone != sheets[at].tone)).collect();
@@ -90,14 +91,14 @@ pub fn labelled(panels: &[Panel], scale: Scale, notes: &[String]) -> Drawing {
         x += sheet.width() + if legend { LEGEND } else { MARGIN } + MARGIN;
     }
 
-    let mut page = Page::new(x.max(LEAST_WIDTH), title(panels, 0));
+    let mut page = Page::new(x.max(LEAST_WIDTH), title(panels, 0), letters);
     for scale in scales(panels.iter().zip(sheets.iter().map(|sheet| sheet.tone))) {
         page.lines(&scale, true);
     }
     if panels.len() > 1 {
         page.y += LINE + GAP;
         for ((panel, sheet), x) in panels.iter().zip(&sheets).zip(&places) {
-            let caption = shortened(&caption(panels, panel, 0), sheet.width() / ADVANCE);
+            let caption = shortened(&letters.spell(&caption(panels, panel, 0)), sheet.width() / ADVANCE);
             page.text(Text::line(*x, page.y, caption));
         }
     }

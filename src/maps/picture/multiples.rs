@@ -2,6 +2,7 @@
 
 use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::drawing::{ADVANCE, Drawing, LINE, Shape, Text, name};
+use super::letters::Letters;
 use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, origins, scales, shortened, title};
 use crate::maps::{HeadMap, Panel};
 
@@ -80,7 +81,7 @@ fn title_of_heads(panel: &Panel) -> String {
 }
 
 /// A picture of all maps of all panels.
-pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String]) -> Drawing {
+pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String], letters: Letters) -> Drawing {
     let rows = match panels {
         [panel] => of_layers(panel),
         panels if panels.len() <= FEW => of_panels(panels),
@@ -92,7 +93,7 @@ pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String]) -> Drawing {
         [panel, ..] if panel.maps.maps.len() != 1 => title_of_heads(panel),
         panels => title(panels, 0),
     };
-    let mut page = Page::new(whole, title);
+    let mut page = Page::new(whole, title, letters);
     let tones: Vec<Tone> = panels.iter().map(|panel| Tone::of(&panel.maps, scale)).collect();
     for scale in scales(panels.iter().zip(tones.iter().copied())) {
         page.lines(&scale, true);
@@ -120,7 +121,7 @@ pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String]) -> Drawing {
                 Some((_, all)) => all.extend(&cells.cells),
                 None => seen.push((tone, cells.cells.clone())),
             }
-            page.text(Text::line(x, page.y, shortened(caption, SIDE / ADVANCE)));
+            page.text(Text::line(x, page.y, shortened(&letters.spell(caption), SIDE / ADVANCE)));
             page.push(Shape::Cells { x, y: page.y + GAP, size, cells });
         }
         page.y += GAP + tallest + GAP;

@@ -3,6 +3,7 @@
 use super::cells::{Cell, Cells, Tone};
 use super::drawing::{ADVANCE, BAR_WIDTH, Drawing, LINE, Shape, TITLE, Text, name};
 use super::label::label;
+use super::letters::Letters;
 use super::wrap::wrapped;
 use crate::maps::Panel;
 
@@ -27,13 +28,14 @@ pub struct Page {
     pub y: usize,
     title: String,
     shapes: Vec<Shape>,
+    letters: Letters,
 }
 
 impl Page {
-    pub fn new(width: usize, title: String) -> Self {
+    pub fn new(width: usize, title: String, letters: Letters) -> Self {
         let y = MARGIN + TITLE * 8;
         let text = Text { scale: TITLE, ..Text::line(MARGIN, y, title.clone()) };
-        Self { width, y: y + GAP, title, shapes: vec![Shape::Text(text)] }
+        Self { width, y: y + GAP, title, shapes: vec![Shape::Text(text)], letters }
     }
 
     pub fn columns(&self) -> usize {
@@ -42,7 +44,7 @@ impl Page {
 
     /// A sentence, in as many lines as it takes.
     pub fn lines(&mut self, sentence: &str, faint: bool) {
-        for line in wrapped(sentence, self.columns()) {
+        for line in wrapped(&self.letters.spell(sentence), self.columns()) {
             self.y += LINE;
             self.text(Text { faint, ..Text::line(MARGIN, self.y, line) });
         }
@@ -114,7 +116,7 @@ impl Page {
 
     /// The first lines of what may be long.
     fn beginning(&mut self, text: &str) {
-        let lines = wrapped(text, self.columns() - 2);
+        let lines = wrapped(&self.letters.spell(text), self.columns() - 2);
         for (at, line) in lines.iter().take(TEXT_LINES).enumerate() {
             let more = if at + 1 == TEXT_LINES && lines.len() > TEXT_LINES { " …" } else { "" };
             self.lines(&format!("{line}{more}"), false);

@@ -23,13 +23,14 @@ pub fn png(drawing: &Drawing, theme: Theme) -> Result<Vec<u8>, png::EncodingErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps::picture::Letters;
     use crate::maps::picture::cells::Scale;
     use crate::maps::picture::examples::{alone, causal, text};
 
     #[test]
     fn a_png_reads_back_as_the_pixels_it_was_made_of() {
         let maps = text(&["a", " ", "\n"], vec![causal(3, 3)]);
-        let drawing = Drawing::of(&[alone(&maps)], Scale::Fixed, &["a note".into()]);
+        let drawing = Drawing::of(&[alone(&maps)], Scale::Fixed, &["a note".into()], Letters::Drawn);
         let bytes = png(&drawing, Theme::Dark).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];

@@ -123,12 +123,13 @@ fn colour(cell: Cell, theme: Theme, palette: &Palette, diagonal: usize) -> Colou
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps::picture::Letters;
     use crate::maps::picture::cells::Scale;
     use crate::maps::picture::examples::{HOSTILE, alone, causal, of_rows, text};
 
     fn head(tokens: &[&str], map: crate::maps::HeadMap, theme: Theme) -> (Drawing, Raster) {
         let maps = text(tokens, vec![map]);
-        let drawing = Drawing::of(&[alone(&maps)], Scale::Fixed, &[]);
+        let drawing = Drawing::of(&[alone(&maps)], Scale::Fixed, &[], Letters::Drawn);
         let raster = Raster::of(&drawing, theme);
         (drawing, raster)
     }

@@ -167,12 +167,13 @@ const _: () = assert!(LETTER * 6 == ADVANCE * 10);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps::picture::Letters;
     use crate::maps::picture::cells::Scale;
     use crate::maps::picture::examples::{HOSTILE, alone, causal, of_rows, text};
 
     fn head(tokens: &[&str], map: crate::maps::HeadMap, scale: Scale) -> String {
         let maps = text(tokens, vec![map]);
-        svg(&Drawing::of(&[alone(&maps)], scale, &maps.tokens), Some(Theme::Light))
+        svg(&Drawing::of(&[alone(&maps)], scale, &maps.tokens, Letters::Any), Some(Theme::Light))
     }
 
     /// The elements that a text opens, in order, by name.
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn a_picture_without_a_theme_follows_its_reader() {
         let maps = text(&["a"], vec![causal(1, 1)]);
-        let drawing = Drawing::of(&[alone(&maps)], Scale::Fixed, &[]);
+        let drawing = Drawing::of(&[alone(&maps)], Scale::Fixed, &[], Letters::Any);
         let both = svg(&drawing, None);
         for theme in [Theme::Light, Theme::Dark] {
             let ground = format!(".g{{fill:{}}}", theme.palette().ground.hexadecimal());

@@ -4,6 +4,7 @@ use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::colour::{Colour, Theme};
 use super::drawing::name;
 use super::label::width;
+use super::letters::Letters;
 use super::page::{caption, distinct, scales, title};
 use super::tokens;
 use super::wrap::wrapped;
@@ -53,7 +54,7 @@ pub fn terminal(panels: &[Panel], row: usize, scale: Scale, room: Room) -> Strin
     let (mut legends, mut facts) = (Vec::new(), Vec::new());
     let scales = scales(sheets.iter().map(|sheet| (sheet.panel, Tone::of(&sheet.panel.maps, scale))));
     for sheets in sheets.chunks_mut(across) {
-        let mut blocks = Vec::with_capacity(sheets.len());
+        let mut drawn = Vec::with_capacity(sheets.len());
         for sheet in sheets {
             let (tone, pen) = (Tone::of(&sheet.panel.maps, scale), Pen { ink: room.ink, theme: room.theme, broad });
             let cells =
@@ -61,9 +62,12 @@ pub fn terminal(panels: &[Panel], row: usize, scale: Scale, room: Room) -> Strin
             legends.push(pen.legend(&cells, tone.quantity));
             facts.extend(cells.rule(tone.quantity));
             facts.extend(beyond_the_scale([sheet.map], tone));
-            blocks.push(sheet.lines(&cells, &pen));
+            drawn.push((sheet, cells, pen));
         }
-        lines.extend(beside(blocks));
+        // Rows of maps beside each other stand on the same lines.
+        let labels = drawn.iter().flat_map(|(sheet, cells, _)| sheet.keys(cells));
+        let deep = labels.map(|label| label.len()).max().unwrap_or(0);
+        lines.extend(beside(drawn.iter().map(|(sheet, cells, pen)| sheet.lines(cells, deep, pen)).collect()));
     }
     lines.extend(distinct(legends));
     let facts = scales.into_iter().chain(distinct(facts));
@@ -121,7 +125,7 @@ struct Sheet<'a> {
 impl<'a> Sheet<'a> {
     fn new(panels: &[Panel], panel: &'a Panel, map: &'a HeadMap, row: usize) -> Self {
         let caption = if panels.len() > 1 { caption(panels, panel, row) } else { name(map) };
-        let label = |at| tokens::query(&panel.maps, map, at, QUERY_COLUMNS);
+        let label = |at| tokens::query(&panel.maps, map, at, (Letters::Any, QUERY_COLUMNS));
         let queries: Vec<String> = (0..map.queries).map(label).collect();
         let margin = queries.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
         Self { panel, map, caption, queries, margin }
@@ -132,13 +136,18 @@ impl<'a> Sheet<'a> {
         (self.margin + self.map.keys * broad).max(width(&self.caption))
     }
 
-    fn lines(&self, cells: &Cells, pen: &Pen) -> Block {
+    /// The labels of the columns, as letters that are written downwards.
+    fn keys(&self, cells: &Cells) -> Vec<Vec<char>> {
+        let label = |column| tokens::key(&self.panel.maps, self.map, column * cells.pooled, (Letters::Any, KEY_LINES));
+        let letters =
+            |label: String| label.chars().filter(|letter| width(letter.encode_utf8(&mut [0; 4])) > 0).collect();
+        (0..cells.columns).map(label).map(letters).collect()
+    }
+
+    /// The map, whose labels of columns take `deep` lines.
+    fn lines(&self, cells: &Cells, deep: usize, pen: &Pen) -> Block {
         let mut lines = vec![(self.caption.clone(), width(&self.caption))];
-        let keys: Vec<Vec<char>> = (0..cells.columns)
-            .map(|column| tokens::key(&self.panel.maps, self.map, column * cells.pooled, KEY_LINES))
-            .map(|label| label.chars().filter(|letter| width(letter.encode_utf8(&mut [0; 4])) > 0).collect())
-            .collect();
-        let deep = keys.iter().map(Vec::len).max().unwrap_or(0);
+        let keys = self.keys(cells);
         let wide = self.margin + cells.columns * pen.broad;
         for line in 0..deep {
             let mut text = " ".repeat(self.margin);

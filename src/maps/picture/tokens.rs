@@ -1,23 +1,28 @@
 //! Which token stands at a row or a column of a map.
 
-use super::label::label_within;
-use crate::maps::{HeadMap, Maps};
+use super::letters::Letters;
+use crate::maps::{HeadMap, Maps, Quantity};
 
 /// The label of a query, at most `columns` columns of a terminal wide. Queries are the last Tq tokens, as the mask is
 /// aligned.
-pub fn query(maps: &Maps, map: &HeadMap, query: usize, columns: usize) -> String {
-    named(maps, map.queries, query, columns)
+pub fn query(maps: &Maps, map: &HeadMap, query: usize, (letters, columns): (Letters, usize)) -> String {
+    named(maps, map.queries, query, (letters, columns))
 }
 
 /// The label of a key; keys are the last Tk tokens.
-pub fn key(maps: &Maps, map: &HeadMap, key: usize, columns: usize) -> String {
-    named(maps, map.keys, key, columns)
+pub fn key(maps: &Maps, map: &HeadMap, key: usize, (letters, columns): (Letters, usize)) -> String {
+    named(maps, map.keys, key, (letters, columns))
+}
+
+/// How many columns a label may take: where two texts are compared it may be of two tokens.
+fn room(maps: &Maps, columns: usize) -> usize {
+    if maps.quantity == Quantity::Difference { 2 * columns + 1 } else { columns }
 }
 
 /// Where the text has no such token its number stands for it.
-fn named(maps: &Maps, length: usize, at: usize, columns: usize) -> String {
+fn named(maps: &Maps, length: usize, at: usize, (letters, columns): (Letters, usize)) -> String {
     let token = (maps.tokens.len() + at).checked_sub(length).and_then(|place| maps.tokens.get(place));
-    token.map_or_else(|| format!("({at})"), |token| label_within(token, columns))
+    token.map_or_else(|| format!("({at})"), |token| letters.label_within(token, room(maps, columns)))
 }
 
 #[cfg(test)]
@@ -29,8 +34,8 @@ mod tests {
     fn queries_and_keys_are_the_last_tokens_of_the_text() {
         let maps = text(&["a", " ", "\n", "d"], vec![causal(2, 4), causal(4, 2), causal(6, 4)]);
         let labels = |map: &HeadMap| -> (Vec<String>, Vec<String>) {
-            let queries = (0..map.queries).map(|at| query(&maps, map, at, 9)).collect();
-            (queries, (0..map.keys).map(|at| key(&maps, map, at, 9)).collect())
+            let queries = (0..map.queries).map(|at| query(&maps, map, at, (Letters::Any, 9))).collect();
+            (queries, (0..map.keys).map(|at| key(&maps, map, at, (Letters::Any, 9))).collect())
         };
         let whole = ["a", "␣", "⏎", "d"];
         assert_eq!(
