@@ -296,13 +296,13 @@ mod tests {
                 true => vec![
                     "nothing stands out: no head has 2 times the weight of equal weights, and of the keys beside, on \
                      anything measured",
-                    "every head looks nearly equally at all that it sees: entropy 1.00 of 1 or more",
+                    "every head looks nearly equally at all that it sees: the least entropy is 1.00, of 1 at most",
                     "the upper triangle is empty: no query sees a later key",
                 ],
                 false => vec![
                     "layer 0 head 0 looks at later tokens: weight 0.48 (equal weights: 0.48; as many earlier keys: 0.48; \
                      over 30 queries), and so does 1 head more",
-                    "every head looks nearly equally at all that it sees: entropy 1.00 of 1 or more",
+                    "every head looks nearly equally at all that it sees: the least entropy is 1.00, of 1 at most",
                 ],
             };
             assert_eq!(sentences(&maps, &measured), expected);

@@ -132,7 +132,7 @@ pub fn sentences(maps: &Maps, measured: &[HeadMeasures]) -> Vec<String> {
         let means = measured.iter().filter_map(|head| head.of(Pattern::Entropy)).map(|measure| measure.score);
         let least = means.fold(1.0, f64::min);
         lines.push(format!(
-            "every head looks nearly equally at all that it sees: its entropy is {least:.2} or more, of 1 at most"
+            "every head looks nearly equally at all that it sees: the least entropy is {least:.2}, of 1 at most"
         ));
     }
     if !maps.maps.is_empty() && maps.maps.iter().all(|map| map.causal) {

@@ -16,7 +16,7 @@ impl Letters {
     /// A text in these letters.
     pub fn spell(self, text: &str) -> String {
         let spelled = |letter: char| match self {
-            Letters::Drawn if glyph(letter).is_none() => code(letter),
+            Letters::Drawn if glyph(letter).is_none() => code(pictured(letter).unwrap_or(letter)),
             _ => letter.into(),
         };
         text.chars().map(spelled).collect()
@@ -25,6 +25,14 @@ impl Letters {
     /// The label of a token in these letters, cut to so many columns.
     pub fn label_within(self, token: &str, columns: usize) -> String {
         cut(&self.spell(&label(token)), columns)
+    }
+}
+
+/// The control character of a control picture, which stands for nothing else in a label.
+fn pictured(letter: char) -> Option<char> {
+    match u32::from(letter) {
+        0x2421 => Some('\u{7f}'),
+        picture => picture.checked_sub(0x2400).filter(|&control| control < 0x20).and_then(char::from_u32),
     }
 }
 
@@ -39,6 +47,9 @@ mod tests {
         assert_eq!(Letters::Drawn.spell(text), "a␣⟨⟨U+00E9⟩⟨U+0301⟩⟨U+4E2D⟩…");
         assert_eq!(Letters::Drawn.label_within("\u{4e2d}", 14), "⟨U+4E2D⟩");
         assert_eq!(Letters::Drawn.label_within("\u{1f600}\u{1f600}", 14), "⟨U+1F600⟩⟨U+1…");
-        assert_eq!(Letters::Drawn.label_within("\u{1b}", 14), Letters::Drawn.spell("␛"));
+        for (token, label) in [("\u{1b}", "⟨U+001B⟩"), ("\0", "⟨U+0000⟩"), ("\u{7f}", "⟨U+007F⟩"), ("␛", "⟨U+241B⟩")]
+        {
+            assert_eq!(Letters::Drawn.label_within(token, 14), label);
+        }
     }
 }
