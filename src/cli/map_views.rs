@@ -6,8 +6,8 @@ use anyhow::{anyhow, bail};
 
 use super::map_model::{Looking, MapModel};
 use crate::maps::{
-    Finding, Maps, Panel, Pattern, changes, courses, difference, evenly, find, pulls, sentences, standing_out,
-    weight_gradients,
+    Finding, HeadChoice, MAP_BYTES, Maps, Panel, Pattern, changes, courses, difference, evenly, find, pulls, sentences,
+    standing_out, weight_gradients,
 };
 use crate::train::kept_models::kept_models;
 
@@ -186,8 +186,8 @@ async fn compare(
     [(one, first_path), (other, second_path)]: [(&MapModel, &Path); 2],
     text: &str,
 ) -> anyhow::Result<Shown> {
-    let mut first = one.panel("first", text, looking).await.map_err(at(first_path))?;
-    let mut second = other.panel("second", text, looking).await.map_err(at(second_path))?;
+    let mut first = one.panel("first", text, looking).await.map_err(of_model(first_path))?;
+    let mut second = other.panel("second", text, looking).await.map_err(of_model(second_path))?;
     first.about = first_path.display().to_string();
     second.about = second_path.display().to_string();
     let mut notes = Vec::new();
@@ -263,30 +263,89 @@ async fn gradients(looking: &Looking, model: &MapModel, text: &str) -> anyhow::R
 }
 
 /// Says of which model it is that something is wrong.
-fn at(path: &Path) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
+fn of_model(path: &Path) -> impl FnOnce(anyhow::Error) -> anyhow::Error {
     let path = path.display().to_string();
     move |error| anyhow!("{path}: {error}")
 }
 
 /// The models that a run kept of its steps.
 async fn steps(looking: &Looking, kept: &[(u64, PathBuf)], text: &str) -> anyhow::Result<Shown> {
-    let mut panels = Vec::new();
-    for (step, path) in evenly(kept.len(), MOST_STEPS).map(|at| &kept[at]) {
-        let model = MapModel::open(path)?;
-        panels.push(model.panel(&format!("step {step}"), text, looking).await.map_err(at(path))?);
-    }
-    let Some(last) = panels.last() else { bail!("the run keeps no models of its steps") };
-    let mut notes = courses(&panels, looking.find);
+    let chosen: Vec<&(u64, PathBuf)> = evenly(kept.len(), MOST_STEPS).map(|at| &kept[at]).collect();
+    let Some((last, before)) = chosen.split_last() else { bail!("the run keeps no models of its steps") };
+    let mut looking = looking.clone();
+    // The last first: it says which head the others are asked for.
+    let mut last = at_step(last, &looking, text).await?;
+    let mut notes = Vec::new();
     if let Some(pattern) = looking.find {
         let finding = find(pattern, &last.measured);
-        notes.insert(0, format!("{} at {}: {}", pattern.name(), last.name, finding.sentence()));
+        notes.push(format!("{} at {}: {}", pattern.name(), last.name, finding.sentence()));
         let Some(place) = place(&finding) else { return Ok(Shown { panels: Vec::new(), notes }) };
-        panels.iter_mut().for_each(|panel| keep_in(panel, place));
-    } else if notes.is_empty() {
-        notes.push(format!("nothing stands out at {}", last.name));
+        keep_in(&mut last, place);
+        looking.choice = HeadChoice { layer: Some(place.0), head: Some(place.1) };
     }
+    room_for(chosen.len(), &last)?;
+    let mut panels = Vec::with_capacity(chosen.len());
+    for step in before {
+        panels.push(at_step(step, &looking, text).await?);
+    }
+    panels.push(last);
+    let told = courses(&panels, looking.find);
+    if told.is_empty() {
+        notes.extend(panels.last().map(|last| format!("nothing stands out at {}", last.name)));
+    }
+    notes.extend(told);
     if kept.len() > MOST_STEPS {
         notes.push(format!("{MOST_STEPS} of the {} steps that the run kept are shown, evenly chosen", kept.len()));
     }
     Ok(Shown { panels, notes })
+}
+
+async fn at_step((step, path): &(u64, PathBuf), looking: &Looking, text: &str) -> anyhow::Result<Panel> {
+    let model = MapModel::open(path)?;
+    model.panel(&format!("step {step}"), text, looking).await.map_err(of_model(path))
+}
+
+/// Refuses as many panels like this one as memory should not be asked for.
+fn room_for(panels: usize, panel: &Panel) -> anyhow::Result<()> {
+    let numbers: usize = panel.maps.maps.iter().map(|map| map.weights.len()).sum();
+    let bytes = [panels, numbers, 4].iter().fold(1u64, |bytes, &size| bytes.saturating_mul(size as u64));
+    if bytes > MAP_BYTES {
+        let maps = panels.saturating_mul(panel.maps.maps.len());
+        bail!(
+            "no map, because {maps} maps of {} tokens take {bytes} bytes, of which {MAP_BYTES} are allowed: choose a \
+             layer, a head, or a shorter text",
+            panel.maps.tokens.len()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::{HeadMap, Quantity};
+
+    #[test]
+    fn more_steps_than_memory_should_be_asked_for_are_refused() {
+        let length = 2000;
+        let map = HeadMap {
+            layer: 0,
+            head: 0,
+            queries: length,
+            keys: length,
+            weights: vec![0.0; length * length],
+            causal: true,
+        };
+        let tokens = vec![String::new(); length];
+        let maps =
+            Maps { tokens, layers: 1, heads: 4, maps: vec![map; 4], quantity: Quantity::Weight, source: String::new() };
+        let panel = unmeasured("step 0", maps);
+        room_for(16, &panel).unwrap();
+        let error = room_for(17, &panel).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "no map, because 68 maps of 2000 tokens take 1088000000 bytes, of which 1073741824 are allowed: choose a layer, a \
+             head, or a shorter text"
+        );
+    }
 }

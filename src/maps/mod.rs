@@ -37,4 +37,4 @@ pub use predictions::{Candidate, Following, NotFinite, Prediction, TextLoss, pre
 pub use pulls::pulls;
 pub use readable::Unreadable;
 pub use sentences::{Finding, find, sentences};
-pub use weights::{HeadChoice, MapError, NoSuchHead, attention_maps};
+pub use weights::{HeadChoice, MAP_BYTES, MapError, NoSuchHead, attention_maps};

@@ -38,8 +38,8 @@ impl HeadChoice {
     }
 }
 
-/// The most that the maps of one call may take.
-const MAP_BYTES: u64 = 1 << 30;
+/// The most that maps may take together.
+pub const MAP_BYTES: u64 = 1 << 30;
 
 /// Why there is no map.
 #[derive(Debug, thiserror::Error)]
