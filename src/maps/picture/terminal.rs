@@ -53,7 +53,10 @@ pub fn terminal(panels: &[Panel], row: usize, scale: Scale, room: Room) -> Strin
     }
     let (mut legends, mut facts) = (Vec::new(), Vec::new());
     let scales = scales(sheets.iter().map(|sheet| (sheet.panel, Tone::of(&sheet.panel.maps, scale))));
-    for sheets in sheets.chunks_mut(across) {
+    for (at, sheets) in sheets.chunks_mut(across).enumerate() {
+        if at > 0 {
+            lines.push(String::new());
+        }
         let mut drawn = Vec::with_capacity(sheets.len());
         for sheet in sheets {
             let (tone, pen) = (Tone::of(&sheet.panel.maps, scale), Pen { ink: room.ink, theme: room.theme, broad });
