@@ -4,7 +4,7 @@ use super::cells::{Cells, Scale, Tone, beyond_the_scale};
 use super::drawing::{ADVANCE, Drawing, LINE, Shape, Text};
 use super::label::width;
 use super::letters::Letters;
-use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, origins, scales, shortened, title};
+use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, longest, origins, scales, title};
 use super::tokens;
 use crate::maps::{HeadMap, Panel};
 
@@ -22,6 +22,8 @@ const LARGEST_CELL: usize = 28;
 /// A map with its labels, and how much room they take.
 struct Sheet<'a> {
     map: &'a HeadMap,
+    /// Which of several it is.
+    caption: String,
     tone: Tone,
     cells: Cells,
     /// The side of a cell.
@@ -35,25 +37,28 @@ struct Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    fn new(panel: &'a Panel, map: &'a HeadMap, scale: Scale, (side, letters): (usize, Letters)) -> Self {
+    fn new(panels: &[Panel], panel: &'a Panel, map: &'a HeadMap, scale: Scale, letters: Letters) -> Self {
+        let side = if panels.len() == 1 { SIDE } else { SIDE_BESIDE };
         let maps = &panel.maps;
         let tone = Tone::of(maps, scale);
         let cells = Cells::of(map, tone, side, side);
-        let size = (side / cells.rows.max(cells.columns).max(1)).clamp(1, LARGEST_CELL);
+        // A token is as wide in all maps.
+        let size = (side / longest(panels).clamp(1, side)).min(LARGEST_CELL);
         let stride = (LINE - 2).div_ceil(size);
         let every = |count: usize, name: &dyn Fn(usize) -> String| -> Vec<(usize, String)> {
             (0..count).step_by(stride).map(|at| (at, name(at * cells.pooled))).collect()
         };
         let queries = every(cells.rows, &|at| tokens::query(maps, map, at, (letters, LONGEST)));
         let keys = every(cells.columns, &|at| tokens::key(maps, map, at, (letters, LONGEST)));
-        let longest = |labels: &[(usize, String)]| labels.iter().map(|(_, label)| width(label)).max().unwrap_or(0);
-        let left = longest(&queries).max("query".len()) * ADVANCE + GAP;
-        let above = longest(&keys) * ADVANCE + GAP;
-        Self { map, tone, cells, size, queries, keys, left, above }
+        let widest = |labels: &[(usize, String)]| labels.iter().map(|(_, label)| width(label)).max().unwrap_or(0);
+        let left = widest(&queries).max("query".len()) * ADVANCE + GAP;
+        let above = widest(&keys) * ADVANCE + GAP;
+        let caption = if panels.len() == 1 { String::new() } else { letters.spell(&caption(panels, panel, 0)) };
+        Self { map, caption, tone, cells, size, queries, keys, left, above }
     }
 
     fn width(&self) -> usize {
-        self.left + self.cells.columns * self.size
+        (self.left + self.cells.columns * self.size).max(width(&self.caption) * ADVANCE)
     }
 
     fn height(&self) -> usize {
@@ -78,9 +83,8 @@ impl<'a> Sheet<'a> {
 
 /// A picture of one map of each panel.
 pub fn labelled(panels: &[Panel], scale: Scale, notes: &[String], letters: Letters) -> Drawing {
-    let side = if panels.len() == 1 { SIDE } else { SIDE_BESIDE };
     let pairs = panels.iter().filter_map(|panel| Some((panel, panel.maps.maps.first()?)));
-    let sheets: Vec<Sheet<'_>> = pairs.map(|(panel, map)| Sheet::new(panel, map, scale, (side, letters))).collect();
+    let sheets: Vec<Sheet<'_>> = pairs.map(|(panel, map)| Sheet::new(panels, panel, map, scale, letters)).collect();
     // A legend stands behind the last of those that share it.
     let legends: Vec<bool> =
         (0..sheets.len()).map(|at| sheets.get(at + 1).is_none_or(|next| next.tone != sheets[at].tone)).collect();
@@ -97,9 +101,8 @@ pub fn labelled(panels: &[Panel], scale: Scale, notes: &[String], letters: Lette
     }
     if panels.len() > 1 {
         page.y += LINE + GAP;
-        for ((panel, sheet), x) in panels.iter().zip(&sheets).zip(&places) {
-            let caption = shortened(&letters.spell(&caption(panels, panel, 0)), sheet.width() / ADVANCE);
-            page.text(Text::line(*x, page.y, caption));
+        for (sheet, x) in sheets.iter().zip(&places) {
+            page.text(Text::line(*x, page.y, sheet.caption.clone()));
         }
     }
     page.y += LINE;

@@ -3,7 +3,9 @@
 use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::drawing::{ADVANCE, Drawing, LINE, Shape, Text, name};
 use super::letters::Letters;
-use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, origins, scales, shortened, title};
+use super::page::{
+    BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, longest, origins, scales, shortened, title,
+};
 use crate::maps::{HeadMap, Panel};
 
 /// The side of a map.
@@ -101,6 +103,7 @@ pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String], letters: Lett
     page.lines("rows are queries, columns keys", true);
     page.y += GAP;
     let top = page.y + LINE + GAP;
+    let longest = longest(panels);
     let mut seen: Vec<(Tone, Vec<Cell>)> = Vec::new();
     let mut facts = Vec::new();
     for row in &rows {
@@ -114,7 +117,7 @@ pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String], letters: Lett
             let x = MARGIN + at * (SIDE + MARGIN);
             let tone = Tone::of(&panel.maps, scale);
             let cells = Cells::of(map, tone, SIDE, SIDE);
-            let size = (SIDE / cells.rows.max(cells.columns).max(1)).max(1);
+            let size = SIDE / longest.clamp(1, SIDE);
             tallest = tallest.max(cells.rows * size);
             facts.extend(cells.rule(tone.quantity));
             match seen.iter_mut().find(|(known, _)| *known == tone) {

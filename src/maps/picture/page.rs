@@ -172,6 +172,12 @@ pub fn caption(panels: &[Panel], panel: &Panel, row: usize) -> String {
     }
 }
 
+/// The most rows or columns of any map.
+pub fn longest(panels: &[Panel]) -> usize {
+    let maps = panels.iter().flat_map(|panel| &panel.maps.maps);
+    maps.map(|map| map.queries.max(map.keys)).max().unwrap_or(0)
+}
+
 /// The beginning of a caption that is longer than so many letters.
 pub fn shortened(caption: &str, letters: usize) -> String {
     match caption.chars().nth(letters) {
