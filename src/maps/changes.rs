@@ -95,16 +95,19 @@ impl Compared<'_> {
         lines
     }
 
-    /// How far rows lie apart, in words. Rows of a softmax share out one weight.
+    /// How far rows lie apart, in words.
     fn told(&self, at: usize, moved: f64) -> String {
-        match self.is_softmax(at) {
+        match self.shares_out(at) {
             true => format!("{moved:.2} of a row's weight lies elsewhere"),
             false => format!("the weights of a row differ by {:.2} in sum", 2.0 * moved),
         }
     }
 
-    fn is_softmax(&self, at: usize) -> bool {
-        [self.first, self.second].iter().all(|panel| panel.maps.maps.get(at).is_some_and(HeadMap::is_softmax))
+    /// Whether a row shares out one weight, so that what one key gains others lose: it does in a softmax, of whose keys all
+    /// are compared.
+    fn shares_out(&self, at: usize) -> bool {
+        let is_softmax = |panel: &&Panel| panel.maps.maps.get(at).is_some_and(HeadMap::is_softmax);
+        self.is_whole() && [self.first, self.second].iter().all(is_softmax)
     }
 
     fn head(&self, at: usize) -> String {
@@ -138,7 +141,7 @@ impl Compared<'_> {
         let loses = (map.weight(query, least) < 0.0).then(|| change(least)).flatten();
         let gains = (map.weight(query, most) > 0.0).then(|| change(most)).flatten();
         let changes: Vec<String> = loses.into_iter().chain(gains).collect();
-        let by = match self.is_softmax(at) {
+        let by = match self.shares_out(at) {
             true => format!("by {:.2} of its weight", moved(map, query)),
             false => format!("by {:.2} in sum", 2.0 * moved(map, query)),
         };
@@ -235,8 +238,8 @@ mod tests {
         let lines = changes(&first, &second, &difference(&first.maps, &second.maps).unwrap());
         let expected = [
             "2 of 3 and 2 tokens are compared: those that both texts begin with and end with",
-            "layer 1 head 0 changes: 0.75 of a row's weight lies elsewhere",
-            "there the row of \"c\" (2 and 1) changes most, by 0.75 of its weight: -0.75 on \"a\" (0), +0.75 on \"c\" (2 and 1)",
+            "layer 1 head 0 changes: the weights of a row differ by 1.50 in sum",
+            "there the row of \"c\" (2 and 1) changes most, by 1.50 in sum: -0.75 on \"a\" (0), +0.75 on \"c\" (2 and 1)",
         ];
         assert_eq!(lines, expected);
         // One token at the end of a text and at the beginning of the other chooses in one of them.
@@ -250,10 +253,7 @@ mod tests {
         };
         let chosen = Panel { maps: Maps { maps: vec![of(STILL)], ..first.maps.clone() }, ..first.clone() };
         let lines = changes(&chosen, &alone, &difference(&chosen.maps, &alone.maps).unwrap());
-        assert_eq!(
-            lines[2],
-            "there the row of \"c\" (2 and 0) changes most, by 0.25 of its weight: +0.50 on \"c\" (2 and 0)"
-        );
+        assert_eq!(lines[2], "there the row of \"c\" (2 and 0) changes most, by 0.50 in sum: +0.50 on \"c\" (2 and 0)");
         // The first token sees itself alone, in both.
         let begin = Panel { maps: Maps { tokens: vec!["a".into()], ..alone.maps }, ..alone };
         let lines = changes(&chosen, &begin, &difference(&chosen.maps, &begin.maps).unwrap());
