@@ -34,7 +34,9 @@ fn every_attention_and_pass_has_a_row_under_its_shape_and_no_time_is_zero() {
             for line in found {
                 assert!(line.contains(" wall ") || line.contains(" gpu "), "{line}");
                 assert!(line.contains('±') && !line.contains(" 0.00 ") && !line.contains("n/a"), "{line}");
-                assert_eq!(line.matches("x").count(), usize::from(attention == "fused"), "{line}");
+                // A busy machine may give one of two rows another clock, and then they are not compared.
+                let compared = line.matches('x').count() + line.matches("other clock").count();
+                assert_eq!(compared, usize::from(attention == "fused"), "{line}");
             }
         }
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
