@@ -67,8 +67,7 @@ impl Compared<'_> {
     /// The queries of a map that can choose among keys. Of texts that are compared in part, a query that sees one of the
     /// compared keys may see others too.
     fn queries(&self, map: &HeadMap) -> Vec<usize> {
-        let chooses =
-            |&query: &usize| visible_keys(map, query).count() > 1 || (!self.is_whole() && moved(map, query) > 0.0);
+        let chooses = |&query: &usize| map.visible(query) > 1 || (!self.is_whole() && moved(map, query) > 0.0);
         (0..map.queries).filter(chooses).collect()
     }
 
@@ -136,7 +135,8 @@ impl Compared<'_> {
     fn row(&self, at: usize, query: usize) -> Option<String> {
         let map = &self.difference.maps[at];
         let by_change = |&one: &usize, &other: &usize| map.weight(query, one).total_cmp(&map.weight(query, other));
-        let (least, most) = (visible_keys(map, query).min_by(by_change)?, visible_keys(map, query).max_by(by_change)?);
+        let seen = 0..map.visible(query);
+        let (least, most) = (seen.clone().min_by(by_change)?, seen.max_by(by_change)?);
         let change = |key: usize| Some(format!("{:+.2} on {}", map.weight(query, key), self.token(map.keys, key)?));
         let loses = (map.weight(query, least) < 0.0).then(|| change(least)).flatten();
         let gains = (map.weight(query, most) > 0.0).then(|| change(most)).flatten();
@@ -147,11 +147,6 @@ impl Compared<'_> {
         };
         Some(format!("there the row of {} changes most, {by}: {}", self.token(map.queries, query)?, changes.join(", ")))
     }
-}
-
-/// The keys that a query sees.
-fn visible_keys(map: &HeadMap, query: usize) -> impl Iterator<Item = usize> {
-    (0..map.keys).filter(move |&key| !map.is_masked(query, key))
 }
 
 /// How much of a row's weight lies elsewhere: half of the sum of what its keys gain or lose.

@@ -92,6 +92,14 @@ impl HeadMap {
         })
     }
 
+    /// How many keys a query sees; they are the first ones.
+    pub fn visible(&self, query: usize) -> usize {
+        match self.causal {
+            true => (query + 1 + self.keys).saturating_sub(self.queries).min(self.keys),
+            false => self.keys,
+        }
+    }
+
     pub fn is_masked(&self, query: usize, key: usize) -> bool {
         self.causal && key + self.queries > query + self.keys
     }

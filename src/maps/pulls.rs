@@ -29,15 +29,15 @@ impl Extremes {
     fn take(&mut self, at: usize, weights: &HeadMap, gradients: &HeadMap) {
         let softmax = weights.is_softmax();
         for query in 0..weights.queries {
-            let visible: Vec<usize> = (0..weights.keys).filter(|&key| !weights.is_masked(query, key)).collect();
-            if visible.len() < 2 {
+            let visible = weights.visible(query);
+            if visible < 2 {
                 continue;
             }
             self.chooses = true;
             let number = |map: &HeadMap, key: usize| f64::from(map.weight(query, key));
-            let shared = |key: &usize| number(weights, *key) * number(gradients, *key);
-            let shared = if softmax { visible.iter().map(shared).sum() } else { 0.0 };
-            for &key in &visible {
+            let shared = |key: usize| number(weights, key) * number(gradients, key);
+            let shared = if softmax { (0..visible).map(shared).sum() } else { 0.0 };
+            for key in 0..visible {
                 let rise = number(gradients, key) - shared;
                 let pull = Some(Pull { map: at, query, key, rise });
                 if rise < self.lowest.map_or(0.0, |lowest| lowest.rise) {
@@ -85,15 +85,15 @@ fn dead_rows(gradients: &Maps, scores: &Maps) -> Option<String> {
     let (mut asked, mut dead) = (0, 0);
     for (gradient, scores) in gradients.maps.iter().zip(&scores.maps) {
         for query in 0..gradient.queries {
-            let visible: Vec<usize> = (0..gradient.keys).filter(|&key| !gradient.is_masked(query, key)).collect();
+            let visible = gradient.visible(query);
             let numbers =
-                |map: &HeadMap| -> Vec<f64> { visible.iter().map(|&key| map.weight(query, key).into()).collect() };
+                |map: &HeadMap| -> Vec<f64> { (0..visible).map(|key| map.weight(query, key).into()).collect() };
             let on_weights = numbers(gradient);
-            let count = visible.len() as f64;
+            let count = visible as f64;
             let mean = on_weights.iter().sum::<f64>() / count;
             // `P_ij (dP_ij - sum_k P_ik dP_ik)` where every weight is 1 / count.
             let with_equal_weights: Vec<f64> = on_weights.iter().map(|number| (number - mean) / count).collect();
-            if visible.len() > 1 && norm(&with_equal_weights) > 0.0 {
+            if visible > 1 && norm(&with_equal_weights) > 0.0 {
                 asked += 1;
                 dead += usize::from(norm(&numbers(scores)) < DEAD * norm(&with_equal_weights));
             }

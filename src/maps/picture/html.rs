@@ -13,9 +13,9 @@ use super::colour::{Palette, Theme};
 use super::counterparts::counterparts;
 use super::drawing::name;
 use super::json::measured;
-use super::label::{label, label_within};
+use super::label::{in_one_line, label_within};
 use super::markup::{escaped, inert_json};
-use super::packed::{Packing, visible};
+use super::packed::Packing;
 use crate::maps::{HeadMap, Maps, Panel, Pattern, Quantity, first_row};
 
 const STYLE: &str = include_str!("../../../assets/maps/viewer.css");
@@ -62,8 +62,9 @@ pub fn html(panels: &[Panel], notes: &[String], scale: Scale) -> String {
         .enumerate()
         .map(|(at, panel)| {
             let text = texts.iter().position(|&text| text == panel.maps.tokens);
-            let maps = panel.maps.maps[..maps].iter().map(|map| entry(panel, map, bits, pictured.contains(&at)));
-            described(panel, text, bits, maps.collect())
+            let fixed = Tone::of(&panel.maps, Scale::Fixed);
+            let entry = |map| entry(panel, map, bits, Some(fixed).filter(|_| pictured.contains(&at)));
+            described(panel, text, (bits, fixed), panel.maps.maps[..maps].iter().map(entry).collect())
         })
         .collect();
     let data = json!({
@@ -118,7 +119,7 @@ fn push_maps(page: &mut String, panels: &[Panel], which: &[usize], bits: u32) {
 /// How many numbers there are that are not masked.
 fn count(panels: &[Panel]) -> usize {
     let maps = panels.iter().flat_map(|panel| &panel.maps.maps);
-    maps.flat_map(|map| (0..map.queries).map(|query| visible(map, query))).sum()
+    maps.flat_map(|map| (0..map.queries).map(|query| map.visible(query))).sum()
 }
 
 /// Which of so many panels the thumbnails show.
@@ -130,20 +131,15 @@ fn title(panels: &[Panel]) -> String {
     let Some(Panel { maps, .. }) = panels.first() else { return String::new() };
     let text = match &maps.maps[..] {
         [map] => name(map),
-        _ => shown(&maps.tokens.iter().take(12).map(String::as_str).collect::<Vec<_>>().join(" ")),
+        _ => in_one_line(&maps.tokens.iter().take(12).map(String::as_str).collect::<Vec<_>>().join(" ")),
     };
     match panels {
         [] | [_] => text,
         [first, .., last] if panels.len() > MOST_THUMBNAILS => {
-            format!("{text} ({} to {})", shown(&first.name), shown(&last.name))
+            format!("{text} ({} to {})", in_one_line(&first.name), in_one_line(&last.name))
         }
-        _ => format!("{text} ({})", panels.iter().map(|panel| shown(&panel.name)).collect::<Vec<_>>().join(", ")),
+        _ => format!("{text} ({})", panels.iter().map(|panel| in_one_line(&panel.name)).collect::<Vec<_>>().join(", ")),
     }
-}
-
-/// A name or a sentence that may hold any characters, as one line.
-fn shown(text: &str) -> String {
-    if text.is_empty() { String::new() } else { label(text).replace('␣', " ") }
 }
 
 fn scale_name(scale: Scale) -> &'static str {
@@ -202,14 +198,13 @@ fn bars(panels: &[Panel]) -> Vec<Bar> {
     bars
 }
 
-fn described(panel: &Panel, text: Option<usize>, bits: u32, entries: Vec<Value>) -> Value {
+fn described(panel: &Panel, text: Option<usize>, (bits, fixed): (u32, Tone), entries: Vec<Value>) -> Value {
     let Panel { maps, .. } = panel;
     let Maps { quantity, .. } = *maps;
     let [one, several] = quantity.names();
-    let fixed = Tone::of(maps, Scale::Fixed);
     json!({
-        "name": shown(&panel.name),
-        "about": shown(&panel.about),
+        "name": in_one_line(&panel.name),
+        "about": in_one_line(&panel.about),
         "quantity": one,
         "quantities": several,
         "signed": quantity.is_signed(),
@@ -221,12 +216,13 @@ fn described(panel: &Panel, text: Option<usize>, bits: u32, entries: Vec<Value>)
         "text": text,
         "source": format!("weights {}", maps.source),
         "beyond": beyond_the_scale(&maps.maps, fixed),
-        "scales": by_scale(|scale| Tone::of(maps, scale).to_string().into()),
+        "scales": by_scale(|scale| Tone { scale, ..fixed }.to_string().into()),
         "maps": entries,
     })
 }
 
-fn entry(panel: &Panel, map: &HeadMap, bits: u32, pictured: bool) -> Value {
+/// `fixed` is the tone of the panel on a fixed scale, where its thumbnail is shown.
+fn entry(panel: &Panel, map: &HeadMap, bits: u32, fixed: Option<Tone>) -> Value {
     let &HeadMap { layer, head, queries, keys, causal, .. } = map;
     let packing = Packing::of(map, panel.maps.quantity, bits);
     let own = panel.measured.iter().find(|own| (own.layer, own.head) == (layer, head));
@@ -234,7 +230,7 @@ fn entry(panel: &Panel, map: &HeadMap, bits: u32, pictured: bool) -> Value {
         "layer": layer, "head": head, "queries": queries, "keys": keys, "causal": causal,
         "low": packing.low, "high": packing.high, "precision": packing.precision(),
         "measures": own.map_or_else(Map::new, measured),
-        "thumbnails": pictured.then(|| by_scale(|scale| thumbnail(map, Tone::of(&panel.maps, scale)))),
+        "thumbnails": fixed.map(|fixed| by_scale(|scale| thumbnail(map, Tone { scale, ..fixed }))),
     })
 }
 
@@ -328,7 +324,7 @@ mod tests {
             assert!(page.chars().all(|character| character == '\n' || !character.is_control()), "{hostile:?}");
             let panel = &data(&page)["panels"][0];
             for name in ["name", "about"] {
-                assert_eq!(panel[name], json!(shown(hostile)), "{hostile:?}");
+                assert_eq!(panel[name], json!(in_one_line(hostile)), "{hostile:?}");
             }
         }
     }

@@ -40,6 +40,11 @@ pub fn label(token: &str) -> String {
     label
 }
 
+/// A name or a sentence that may hold any characters, as one line. A space needs no mark there.
+pub fn in_one_line(text: &str) -> String {
+    if text.is_empty() { String::new() } else { label(text).replace('␣', " ") }
+}
+
 /// The label of a token, cut to at most `columns` columns of a terminal. A label that was cut ends with `…`.
 pub fn label_within(token: &str, columns: usize) -> String {
     cut(&label(token), columns)

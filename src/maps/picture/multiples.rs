@@ -2,10 +2,9 @@
 
 use super::cells::{Cell, Cells, Scale, Tone, beyond_the_scale};
 use super::drawing::{ADVANCE, Drawing, LINE, Shape, Text, name};
+use super::label::cut;
 use super::letters::Letters;
-use super::page::{
-    BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, longest, origins, scales, shortened, title,
-};
+use super::page::{BEFORE_BAR, GAP, LEAST_WIDTH, LEGEND, MARGIN, Page, caption, longest, origins, scales, title};
 use crate::maps::{HeadMap, Panel};
 
 /// The side of a map.
@@ -23,27 +22,28 @@ struct Row<'a> {
     maps: Vec<Entry<'a>>,
 }
 
-type Entry<'a> = (String, &'a Panel, &'a HeadMap);
+/// A map with its caption.
+type Entry<'a> = (String, Tone, &'a HeadMap);
 
 /// The heads of one panel, by layer.
-fn of_layers(panel: &Panel) -> Vec<Row<'_>> {
+fn of_layers(panel: &Panel, tone: Tone) -> Vec<Row<'_>> {
     let layers = panel.maps.maps.chunk_by(|one, next| one.layer == next.layer);
     let rows = layers.flat_map(|heads| heads.chunks(HEADS));
-    rows.map(|heads| Row { heading: None, maps: heads.iter().map(|map| (name(map), panel, map)).collect() }).collect()
+    rows.map(|heads| Row { heading: None, maps: heads.iter().map(|map| (name(map), tone, map)).collect() }).collect()
 }
 
 /// The heads of a few panels, by layer, with a row for each panel.
-fn of_panels(panels: &[Panel]) -> Vec<Row<'_>> {
+fn of_panels<'a>(panels: &'a [Panel], tones: &[Tone]) -> Vec<Row<'a>> {
     let Some(first) = panels.first() else { return Vec::new() };
     let mut rows = Vec::new();
     let mut from = 0;
     for layer in first.maps.maps.chunk_by(|one, next| one.layer == next.layer) {
         for heads in layer.chunks(HEADS) {
-            for (at, panel) in panels.iter().enumerate() {
+            for (at, (panel, &tone)) in panels.iter().zip(tones).enumerate() {
                 let maps = panel.maps.maps.iter().skip(from).take(heads.len());
                 let captioned = |map: &'_ HeadMap| format!("head {}, {}", map.head, panel.name);
                 let heading = (at == 0).then(|| format!("layer {}", heads[0].layer));
-                rows.push(Row { heading, maps: maps.map(|map| (captioned(map), panel, map)).collect() });
+                rows.push(Row { heading, maps: maps.map(|map| (captioned(map), tone, map)).collect() });
             }
             from += heads.len();
         }
@@ -52,16 +52,15 @@ fn of_panels(panels: &[Panel]) -> Vec<Row<'_>> {
 }
 
 /// Each head over many panels.
-fn of_heads(panels: &[Panel]) -> Vec<Row<'_>> {
+fn of_heads<'a>(panels: &'a [Panel], tones: &[Tone]) -> Vec<Row<'a>> {
     let heads = panels.first().map_or(0, |panel| panel.maps.maps.len());
     let across = if heads == 1 { STEPS } else { HEADS };
     let mut rows = Vec::new();
     for head in 0..heads {
-        let entry = |panel| -> Option<Entry<'_>> {
-            let panel: &Panel = panel;
-            Some((caption(panels, panel, head), panel, panel.maps.maps.get(head)?))
+        let entry = |(panel, &tone): (&'a Panel, &Tone)| -> Option<Entry<'a>> {
+            Some((caption(panels, panel, head), tone, panel.maps.maps.get(head)?))
         };
-        let maps: Vec<Entry<'_>> = panels.iter().filter_map(entry).collect();
+        let maps: Vec<Entry<'a>> = panels.iter().zip(tones).filter_map(entry).collect();
         let heading = maps.first().filter(|_| heads > 1).map(|(_, _, map)| name(map));
         for (at, maps) in maps.chunks(across).enumerate() {
             let heading = heading.clone().filter(|_| at == 0);
@@ -84,10 +83,11 @@ fn title_of_heads(panel: &Panel) -> String {
 
 /// A picture of all maps of all panels.
 pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String], letters: Letters) -> Drawing {
-    let rows = match panels {
-        [panel] => of_layers(panel),
-        panels if panels.len() <= FEW => of_panels(panels),
-        panels => of_heads(panels),
+    let tones: Vec<Tone> = panels.iter().map(|panel| Tone::of(&panel.maps, scale)).collect();
+    let rows = match (panels, &tones[..]) {
+        ([panel], &[tone]) => of_layers(panel, tone),
+        (panels, tones) if panels.len() <= FEW => of_panels(panels, tones),
+        (panels, tones) => of_heads(panels, tones),
     };
     let across = rows.iter().map(|row| row.maps.len()).max().unwrap_or(0);
     let whole = (MARGIN + across * (SIDE + MARGIN) + LEGEND).max(LEAST_WIDTH);
@@ -96,7 +96,6 @@ pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String], letters: Lett
         panels => title(panels, 0),
     };
     let mut page = Page::new(whole, title, letters);
-    let tones: Vec<Tone> = panels.iter().map(|panel| Tone::of(&panel.maps, scale)).collect();
     for scale in scales(panels.iter().zip(tones.iter().copied())) {
         page.lines(&scale, true);
     }
@@ -113,9 +112,8 @@ pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String], letters: Lett
         }
         page.y += LINE;
         let mut tallest = 0;
-        for (at, (caption, panel, map)) in row.maps.iter().enumerate() {
+        for (at, &(ref caption, tone, map)) in row.maps.iter().enumerate() {
             let x = MARGIN + at * (SIDE + MARGIN);
-            let tone = Tone::of(&panel.maps, scale);
             let cells = Cells::of(map, tone, SIDE, SIDE);
             let size = SIDE / longest.clamp(1, SIDE);
             tallest = tallest.max(cells.rows * size);
@@ -124,7 +122,7 @@ pub fn multiples(panels: &[Panel], scale: Scale, notes: &[String], letters: Lett
                 Some((_, all)) => all.extend(&cells.cells),
                 None => seen.push((tone, cells.cells.clone())),
             }
-            page.text(Text::line(x, page.y, shortened(&letters.spell(caption), SIDE / ADVANCE)));
+            page.text(Text::line(x, page.y, cut(&letters.spell(caption), SIDE / ADVANCE)));
             page.push(Shape::Cells { x, y: page.y + GAP, size, cells });
         }
         page.y += GAP + tallest + GAP;

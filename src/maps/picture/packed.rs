@@ -45,7 +45,7 @@ impl Packing {
     pub fn bytes(self, map: &HeadMap) -> Vec<u8> {
         let mut bytes = Vec::new();
         for query in 0..map.queries {
-            for &number in &map.weights[query * map.keys..][..visible(map, query)] {
+            for &number in &map.weights[query * map.keys..][..map.visible(query)] {
                 let code = self.code(number);
                 match self.bits {
                     16 => bytes.extend(code.to_le_bytes()),
@@ -76,14 +76,6 @@ impl Packing {
     /// The code of `high`.
     fn last(self) -> u16 {
         if self.bits == 16 { u16::MAX - 1 } else { u16::from(u8::MAX) - 1 }
-    }
-}
-
-/// How many keys a query sees; they are the first ones.
-pub fn visible(map: &HeadMap, query: usize) -> usize {
-    match map.causal {
-        true => (query + 1 + map.keys).saturating_sub(map.queries).min(map.keys),
-        false => map.keys,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::cells::{Cell, Cells, Tone};
 use super::drawing::{ADVANCE, BAR_WIDTH, Drawing, LINE, Shape, TITLE, Text, name};
-use super::label::label;
+use super::label::{in_one_line, label};
 use super::letters::Letters;
 use super::wrap::wrapped;
 use crate::maps::Panel;
@@ -100,9 +100,7 @@ impl Page {
     /// What the names of panels stand for.
     pub fn abouts(&mut self, panels: &[Panel]) {
         for panel in panels.iter().filter(|panel| !panel.about.is_empty()) {
-            // A sentence or a path, in which a space needs no mark.
-            let about = label(&panel.about).replace('␣', " ");
-            self.beginning(&format!("{}: {about}", panel.name));
+            self.beginning(&format!("{}: {}", panel.name, in_one_line(&panel.about)));
         }
     }
 
@@ -176,14 +174,6 @@ pub fn caption(panels: &[Panel], panel: &Panel, row: usize) -> String {
 pub fn longest(panels: &[Panel]) -> usize {
     let maps = panels.iter().flat_map(|panel| &panel.maps.maps);
     maps.map(|map| map.queries.max(map.keys)).max().unwrap_or(0)
-}
-
-/// The beginning of a caption that is longer than so many letters.
-pub fn shortened(caption: &str, letters: usize) -> String {
-    match caption.chars().nth(letters) {
-        Some(_) => caption.chars().take(letters.saturating_sub(1)).chain(['…']).collect(),
-        None => caption.to_string(),
-    }
 }
 
 /// The title over one map of each panel.
