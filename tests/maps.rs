@@ -135,6 +135,7 @@ fn gradients_are_those_of_the_tensor(gpu: &Arc<Gpu>) -> Result<(), Failed> {
         })?;
         assert!(found.weights.source.starts_with("rebuilt") && expected.weights.source.starts_with("what the values"));
         assert!((found.loss - expected.loss).abs() < 1e-5, "{} and {}", found.loss, expected.loss);
+        assert!(found.score_gradients.is_some() && expected.score_gradients.is_some());
         let of = |gradients: &Gradients| [Some(gradients.gradients.clone()), gradients.score_gradients.clone()];
         for (found, expected) in of(&found).into_iter().flatten().zip(of(&expected).into_iter().flatten()) {
             let numbers = |maps: &Maps| maps.maps.iter().flat_map(|map| map.weights.clone()).collect::<Vec<f32>>();
