@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use super::model_text::tokenizer;
 use super::sandbox::tracer;
 use crate::data::tokenizer::Tokenizer;
-use crate::maps::{HeadChoice, Maps, Panel, Pattern, Reference, attention_maps, measure};
+use crate::maps::{HeadChoice, HeadMeasures, Maps, Panel, Pattern, Reference, attention_maps, measure};
 use crate::model::checkpoint::{Checkpoint, resolve_model};
 use crate::tape::RunOn;
 
@@ -59,23 +59,19 @@ impl MapModel {
         let tokens = self.tokenizer.encode(text)?;
         let references = self.references(looking.refers.as_deref(), &tokens)?;
         let parameters = self.checkpoint.tensors();
-        let text = (&tokens[..], |id| self.text(id));
+        let named = (&tokens[..], |id| self.text(id));
         let config = &self.checkpoint.config;
-        let maps = attention_maps(config, &parameters, text, looking.choice, &looking.run_on).await?;
-        Ok(measured(name, maps, &references))
+        let maps = attention_maps(config, &parameters, named, looking.choice, &looking.run_on).await?;
+        let measured = measure(&maps, &references);
+        Ok(Panel { name: name.into(), about: String::new(), maps, measured })
     }
 
-    /// As [`MapModel::panel`], of what else there is to see of a text.
+    /// What is measured of the maps of a text.
     ///
     /// # Errors
-    /// As [`MapModel::panel`].
-    pub fn measured(&self, name: &str, maps: Maps, text: &str, looking: &Looking) -> anyhow::Result<Panel> {
+    /// As [`MapModel::references`].
+    pub fn measured(&self, maps: &Maps, text: &str, looking: &Looking) -> anyhow::Result<Vec<HeadMeasures>> {
         let references = self.references(looking.refers.as_deref(), &self.tokenizer.encode(text)?)?;
-        Ok(measured(name, maps, &references))
+        Ok(measure(maps, &references))
     }
-}
-
-fn measured(name: &str, maps: Maps, references: &[Reference]) -> Panel {
-    let measured = measure(&maps, references);
-    Panel { name: name.into(), about: String::new(), maps, measured }
 }

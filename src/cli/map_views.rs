@@ -241,13 +241,13 @@ async fn gradients(looking: &Looking, model: &MapModel, text: &str) -> anyhow::R
     let (config, parameters) = (&model.checkpoint.config, model.checkpoint.tensors());
     let tokens = (&tokens[..], |id| model.text(id));
     let mut found = weight_gradients(config, &parameters, tokens, looking.choice, &looking.run_on).await?;
-    let mut weights = model.measured("weights", found.weights.clone(), text, looking)?;
+    let mut measured = model.measured(&found.weights, text, looking)?;
     let mut notes = Vec::new();
     if let Some(pattern) = looking.find {
-        let finding = find(pattern, &weights.measured);
+        let finding = find(pattern, &measured);
         notes.push(format!("{}: {}", pattern.name(), finding.sentence()));
         let Some(place) = place(&finding) else { return Ok(Shown { panels: Vec::new(), notes }) };
-        keep_in(&mut weights, place);
+        measured.retain(|own| (own.layer, own.head) == place);
         keep(&mut found.weights, place);
         keep(&mut found.gradients, place);
         found.score_gradients.iter_mut().for_each(|maps| keep(maps, place));
@@ -255,11 +255,12 @@ async fn gradients(looking: &Looking, model: &MapModel, text: &str) -> anyhow::R
     notes.extend(pulls(&found));
     let on_weights = "of the loss on the weights: below 0, in blue, where more weight would lower the loss";
     let on_scores = "what the softmax hands on of it to the scores beneath, which are what training moves";
-    let gradients = [
+    let panels = [
+        Some(Panel { measured, ..unmeasured("weights", found.weights) }),
         Some(Panel { about: on_weights.into(), ..unmeasured("gradient", found.gradients) }),
         found.score_gradients.map(|maps| Panel { about: on_scores.into(), ..unmeasured("score gradient", maps) }),
     ];
-    Ok(Shown { panels: [weights].into_iter().chain(gradients.into_iter().flatten()).collect(), notes })
+    Ok(Shown { panels: panels.into_iter().flatten().collect(), notes })
 }
 
 /// Says of which model it is that something is wrong.
