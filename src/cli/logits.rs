@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -10,7 +9,7 @@ use serde::Serialize;
 use super::Outcome;
 use super::columns::columns;
 use super::device::{DeviceArgument, open};
-use super::model_text::{encode, token_label, tokenizer};
+use super::model_text::{ModelText, encode, token_label, tokenizer};
 use super::output::warn;
 use super::sandbox::tracer;
 use crate::data::tokenizer::Tokenizer;
@@ -21,12 +20,8 @@ use crate::tape::RunOn;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A model directory, or a run directory (its best model is taken)
-    #[arg(long, value_name = "DIR")]
-    model: PathBuf,
-    /// The text to look at
-    #[arg(long, allow_hyphen_values = true)]
-    text: String,
+    #[command(flatten)]
+    read: ModelText,
     /// How many of the most likely next tokens to show at each position
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
@@ -44,11 +39,11 @@ enum Format {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
-    let directory = resolve_model(&arguments.model)?;
+    let directory = resolve_model(&arguments.read.model)?;
     let checkpoint = Checkpoint::read(&directory, &tracer())?;
     let config = &checkpoint.config;
     let tokenizer = tokenizer(&directory, &checkpoint)?;
-    let tokens = encode(&arguments.text, &tokenizer, config)?;
+    let tokens = encode(&arguments.read.text, &tokenizer, config)?;
     let (gpu, line) = open(&arguments.device.device).await?;
     warn(line);
     let run_on = gpu.map_or(RunOn::Cpu, RunOn::Gpu);

@@ -6,6 +6,7 @@ use super::device::{DeviceArgument, open};
 use super::map_file::MapFile;
 use super::map_model::{Looking, MapModel};
 use super::map_views::{Shown, View};
+use super::model_text::ModelText;
 use super::output::{put, warn};
 use super::{Outcome, environment, map_ablate};
 use crate::maps::picture::{Room, Scale, Theme, terminal, title};
@@ -14,12 +15,8 @@ use crate::tape::RunOn;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A model directory, or a run directory (its best model is taken)
-    #[arg(long, value_name = "DIR")]
-    model: PathBuf,
-    /// The text to look at
-    #[arg(long, allow_hyphen_values = true)]
-    text: String,
+    #[command(flatten)]
+    read: ModelText,
     /// Only this layer, counted from 0
     #[arg(long, value_name = "L")]
     layer: Option<usize>,
@@ -80,12 +77,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         Arguments { against: Some(text), .. } => View::Against(text),
         Arguments { compare: Some(path), .. } => View::compare(path)?,
         Arguments { gradients: true, .. } => View::Gradients,
-        Arguments { steps: true, .. } => View::steps(&arguments.model)?,
+        Arguments { steps: true, .. } => View::steps(&arguments.read.model)?,
         _ => View::Alone,
     };
     // What can be wrong with the files is said before a device is asked for.
-    let model = MapModel::open(&arguments.model)?;
-    let tokens = model.tokenizer.encode(&arguments.text)?;
+    let model = MapModel::open(&arguments.read.model)?;
+    let tokens = model.tokenizer.encode(&arguments.read.text)?;
     let (gpu, line) = open(&arguments.device.device).await?;
     warn(line);
     let run_on = gpu.map_or(RunOn::Cpu, RunOn::Gpu);
@@ -100,7 +97,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<Outcome> {
         find: arguments.find,
         run_on,
     };
-    let shown = view.look(&looking, &model, (&arguments.model, &arguments.text)).await?;
+    let shown = view.look(&looking, &model, (&arguments.read.model, &arguments.read.text)).await?;
     show(&arguments, file, &shown)
 }
 

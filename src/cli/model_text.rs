@@ -1,6 +1,6 @@
 //! A text as the tokens of a model that was read from its directory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 
@@ -8,6 +8,17 @@ use crate::data::tokenizer::Tokenizer;
 use crate::maps::picture::label::label_within;
 use crate::model::checkpoint::TOKENIZER_FILE;
 use crate::model::{Checkpoint, GptConfig};
+
+/// The model that reads and the text that it reads, as arguments.
+#[derive(clap::Args)]
+pub struct ModelText {
+    /// A model directory, or a run directory (its best model is taken)
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    /// The text to look at
+    #[arg(long, allow_hyphen_values = true)]
+    pub text: String,
+}
 
 /// Columns of a token's label in a table.
 const LABEL_COLUMNS: usize = 16;
