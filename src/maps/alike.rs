@@ -1,7 +1,6 @@
 //! Heads that look at the same keys, and heads that do not.
 
 use super::map::{HeadMap, Maps};
-use super::patterns::{position_of, visible};
 
 /// Two maps and how far their rows lie apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,7 +29,7 @@ fn distance(a: &HeadMap, b: &HeadMap) -> Option<f64> {
     if (a.queries, a.keys, a.causal) != (b.queries, b.keys, b.causal) {
         return None;
     }
-    let chooses = |&query: &usize| position_of(a, query).is_some_and(|position| visible(a, position) >= 2);
+    let chooses = |&query: &usize| a.visible(query) >= 2;
     let queries: Vec<usize> = (0..a.queries).filter(chooses).collect();
     let of_query = |query: usize| {
         let row = query * a.keys..(query + 1) * a.keys;

@@ -371,7 +371,7 @@ mod tests {
         let expected = (2..=length).map(|n| 2f64.ln() / (n as f64).ln()).sum::<f64>() / 11.0;
         assert!((of(1, Pattern::Entropy).score - expected).abs() < 1e-6);
         for head in [0, 1] {
-            // Rows that see 4 to 12 keys: half of them, rounded up, is 4.33 on average.
+            // Rows that see 4 to 12 keys: half of them, rounded up, is 4.22 on average.
             let found = of(head, Pattern::Diagonal);
             assert_eq!((found.score, found.queries), (1.0, 9));
             assert!((found.uniform - 38.0 / 9.0).abs() < 1e-9, "{found:?}");
